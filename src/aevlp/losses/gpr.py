@@ -1,0 +1,80 @@
+"""Generalised pseudo-label robust loss, the loss of AEVLP: `gr` that also learns from pseudo-labels.
+
+| symbol             | argument           | meaning                                                             |
+| ------------------ | ------------------ | ------------------------------------------------------------------- |
+| beta, alpha, q_1,2 | w, b, mu, sigma, q1, q2 | as in `gr`                                                     |
+| q_3                | q3                 | how far a positive pseudo-label is believed (label smoothing)       |
+| lambda_1, lambda_2 | lambda1, lambda2   | least and greatest weight of a positive pseudo-label                |
+| eta                | eta                | weight of the regulariser R                                         |
+| m                  | expected_positives | positives an image is expected to have                              |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aevlp.losses.cells import log_probabilities
+from aevlp.losses.gr import GrOptions, closeness, unknown_loss
+from aevlp.losses.registry import register_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class GprOptions(GrOptions):
+    """Options of the generalised pseudo-label robust loss."""
+
+    q3: float = 0.9
+    """Target probability of a positive pseudo-label."""
+    lambda1: float = 0.4
+    """Least weight of a positive pseudo-label (VOC 0.4; COCO, NUS 0.5; CUB 0.2)."""
+    lambda2: float = 0.7
+    """Greatest weight of a positive pseudo-label (CUB 0.8)."""
+    eta: float = 0.01
+    """Weight of the regulariser that holds the sum of p at expected_positives (VOC 0.05; COCO, NUS 0.001; CUB 0.01)."""
+    expected_positives: float | None = None
+    """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4); null: estimated from the data."""
+
+    def at(self, epoch: int, epochs: int) -> dict[str, Any]:
+        """Keyword arguments of `gpr` in epoch 1..epochs."""
+        own = ("q3", "lambda1", "lambda2", "eta", "expected_positives")
+        return {**super().at(epoch, epochs), **{name: getattr(self, name) for name in own}}
+
+
+@register_loss("gpr", GprOptions, reads_pseudo=True)
+def gpr(
+    logits: Tensor,
+    observed: Tensor,
+    pseudo: Tensor,
+    *,
+    w: float,
+    b: float,
+    mu: float,
+    sigma: float,
+    q1: float,
+    q2: float,
+    q3: float,
+    lambda1: float,
+    lambda2: float,
+    eta: float,
+    expected_positives: float,
+) -> Tensor:
+    """Mean over all cells of weight * loss, plus eta * R; logits, observed, pseudo [N, C], both labels in {1, 0, -1}.
+
+    observed 1: -log p; observed -1: -log(1 - p); otherwise by the pseudo-label, 0: v L2, -1: -v log(1 - p),
+    1: clip(1 - v, lambda1, lambda2) * (-(1 - q3) log(1 - p) - q3 log p). R = ((mean_n sum_c p - m) / C)^2.
+    """
+    log_p, log_not_p = log_probabilities(logits)
+    p = log_p.exp()
+    v = closeness(p, mu, sigma)
+
+    undefined = v * unknown_loss(log_p, log_not_p, w=w, b=b, q1=q1, q2=q2)
+    negative = v * -log_not_p
+    positive = (1 - v).clamp(lambda1, lambda2) * -((1 - q3) * log_not_p + q3 * log_p)
+    by_pseudo = positive.where(pseudo == 1, negative.where(pseudo == -1, undefined))
+
+    cells = (-log_p).where(observed == 1, (-log_not_p).where(observed == -1, by_pseudo))
+    regulariser = ((p.sum(1).mean() - expected_positives) / logits.shape[1]).square()
+    return cells.mean() + eta * regulariser
