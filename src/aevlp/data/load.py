@@ -1,0 +1,57 @@
+"""From a path to a data set that can be trained on: read, checked for unreadable files, split."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+from aevlp.config import DataOptions
+from aevlp.data.fingerprint import digests, set_fingerprint
+from aevlp.data.images import bad_images
+from aevlp.data.readers import read
+from aevlp.data.splits import Dataset, prepare
+from aevlp.data.table import ImageTable
+from aevlp.errors import UserError
+from aevlp.files import write_json
+from aevlp.progress import progress
+
+log = logging.getLogger("aevlp")
+
+
+def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
+    """The data set at `path`, every image of which can be read.
+
+    Unreadable images stop it here, before anything is computed, or are left out (`bad_images`). Which they are is kept in
+    `cache`, so that an image set is decoded for this once and not in every run.
+    """
+    table = read(path, options.format)
+    bad = _bad_images(table, cache)
+    if bad and options.bad_images == "stop":
+        shown = "; ".join(f"{table.names[row]}: {reason}" for row, reason in list(bad.items())[:3])
+        raise UserError(
+            f"{path}: {len(bad)} of {len(table.names)} images cannot be read ({shown}); replace or remove them "
+            f"(aevlp check {path} lists them), or leave them out with --bad-images skip"
+        )
+    if bad:
+        log.warning("%d of %d images cannot be read and are left out: %s", len(bad), len(table.names), _shown(table, bad))
+    return prepare(table, observe=options.observe, zeros=options.zeros, exclude=frozenset(bad))
+
+
+def _shown(table: ImageTable, bad: dict[int, str]) -> str:
+    names = [table.names[row] for row in list(bad)[:3]]
+    return ", ".join(names) + (", ..." if len(bad) > 3 else "")
+
+
+def _bad_images(table: ImageTable, cache: Path | None) -> dict[int, str]:
+    """Row -> reason of the images that cannot be read; from the cache if this very set has been looked at before."""
+    known = None
+    if cache is not None:
+        known = cache / "readable" / f"{set_fingerprint(table.names, digests(table.paths))}.json"
+        if known.is_file():
+            return {int(row): reason for row, reason in json.loads(known.read_text()).items()}
+    with progress("reading every image once", len(table.names)) as advance:
+        bad = bad_images(table.paths, progress=lambda _: advance(1))
+    if known is not None:
+        write_json(known, bad)
+    return bad

@@ -1,0 +1,81 @@
+"""One module per format; each ends with the line that registers it. A new format is one new module here."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aevlp.data.classes import did_you_mean
+from aevlp.data.files import has_images
+from aevlp.data.table import ImageTable
+from aevlp.errors import UserError
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format of image sets."""
+
+    name: str
+    detects: Callable[[Path], bool]
+    """Whether a path that exists looks like this format; cheap."""
+    read: Callable[[Path], ImageTable]
+    looks_like: str
+    """For messages and docs, after the name: how a user recognises it."""
+    rank: int
+    """Formats are asked in this order: the specific ones (0) before those that nearly every folder looks like."""
+
+
+_registered: dict[str, Reader] = {}
+
+
+def register(
+    name: str,
+    detects: Callable[[Path], bool],
+    read: Callable[[Path], ImageTable],
+    *,
+    looks_like: str,
+    rank: int = 0,
+) -> None:
+    """Make a format known under its name."""
+    _registered[name] = Reader(name, detects, read, looks_like, rank)
+
+
+def readers() -> list[Reader]:
+    """Every format, in the order in which they are asked."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    return sorted(_registered.values(), key=lambda reader: (reader.rank, reader.name))
+
+
+def read(path: Path, format: str | None = None) -> ImageTable:
+    """The image set at a path, in the format given or else the first that recognises it."""
+    known = {reader.name: reader for reader in readers()}
+    if format is not None and format not in known:
+        raise UserError(f"unknown format '{format}'{did_you_mean(format, known)}; formats: {', '.join(known)}")
+    try:
+        if not path.exists():
+            raise UserError(f"{path}: no such file or folder; check the path")
+        reader = known[format] if format is not None else _detected(path, list(known.values()))
+        table = reader.read(path)
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: cannot be read ({error.strerror}); check its permissions") from None
+    if not table.names:
+        raise UserError(f"{path}: no images in it (read as {reader.name}); add some, or check the path")
+    if len(table.classes) < 2:
+        raise UserError(
+            f"{path}: only one class ('{table.classes[0]}'); a multi-label classifier needs at least two"
+            if table.classes
+            else f"{path}: no class in it; label some images, or name the classes in a classes.txt beside them"
+        )
+    return table
+
+
+def _detected(path: Path, known: list[Reader]) -> Reader:
+    for reader in known:
+        if reader.detects(path):
+            return reader
+    if path.is_dir() and not has_images(path):
+        raise UserError(f"{path}: no images in this folder; add some, or check the path")
+    kinds = "; ".join(f"{reader.name} ({reader.looks_like})" for reader in known)
+    raise UserError(f"{path}: not an image set of a known kind; known are: {kinds}")

@@ -1,0 +1,65 @@
+"""Folder per class: `DATA/dog/1.jpg`, or `DATA/train/dog/1.jpg`. One observed positive per image.
+
+The same file name in two class folders is two images: they may well differ, and nothing says that they do not.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from aevlp.data.classes import fixed_classes, some, unknown_class
+from aevlp.data.files import folders_in, has_images, images_below, images_in
+from aevlp.data.readers import register
+from aevlp.data.table import SPLIT_NAMES, ImageTable
+from aevlp.errors import UserError
+
+
+def detects(path: Path) -> bool:
+    """Whether a sub-folder holds an image."""
+    return path.is_dir() and any(has_images(folder) for folder in folders_in(path))
+
+
+def read(path: Path) -> ImageTable:
+    """Every image under a class folder; images are in the order of their names."""
+    if not path.is_dir():
+        raise UserError(f"{path}: not a folder; the format 'folder' is a folder with a sub-folder per class")
+    tops = folders_in(path)
+    # All of them, or none: "train" alone among "bus" and "car" is a vehicle.
+    as_splits = bool(tops) and all(folder.name in SPLIT_NAMES for folder in tops)
+    parents = [(SPLIT_NAMES[folder.name], folder) for folder in tops] if as_splits else [("train", path)]
+
+    found: list[tuple[str, str, str]] = []  # name, class, split
+    for split, parent in parents:
+        _refuse_loose_images(parent)
+        for folder in folders_in(parent):
+            for image in images_below(folder):
+                found.append((image.relative_to(path).as_posix(), folder.name, split))
+    found.sort()
+
+    fixed = fixed_classes(path)
+    classes = fixed or tuple(sorted({name for _, name, _ in found}))
+    column = {name: i for i, name in enumerate(classes)}
+    labels = np.zeros((len(found), len(classes)), dtype=np.int8)
+    for row, (image_name, name, _) in enumerate(found):
+        if name not in column:
+            raise unknown_class(name, classes, f"{path / image_name}")
+        labels[row, column[name]] = 1
+    return ImageTable(
+        root=path,
+        names=tuple(name for name, _, _ in found),
+        classes=classes,
+        labels=labels,
+        splits=tuple(split for _, _, split in found),
+        kind="folder",
+    )
+
+
+def _refuse_loose_images(parent: Path) -> None:
+    loose = [image.name for image in images_in(parent)]
+    if loose:
+        raise UserError(
+            f"{parent}: images beside the class folders have no class ({len(loose)}: {some(loose)}); move them into one, or away"
+        )
+
+
+register("folder", detects, read, looks_like="a sub-folder per class: DATA/dog/1.jpg", rank=2)

@@ -1,0 +1,147 @@
+"""What a model is trained, chosen and tested on: observed labels and, where it is known, the truth."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aevlp.data.classes import some
+from aevlp.data.single_positive import SEED, single_positives
+from aevlp.data.table import ImageTable, Labels
+from aevlp.errors import UserError
+
+Observe = Literal["given", "single"]
+Zeros = Literal["unknown", "negative"]
+
+HELD_OUT = 0.2
+"""Share of the training images that becomes the validation part when the image set has none."""
+FEWEST = 5
+"""Training images without which nothing can be held out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The images of one part, with their labels."""
+
+    name: str
+    """train, val or test."""
+    root: Path
+    names: tuple[str, ...]
+    observed: Labels
+    """int8[N, C] in {1, 0, -1}: what a method may use."""
+    truth: Labels | None
+    """int8[N, C] in {1, -1}: what it is judged by; None if it is not known completely."""
+
+    @property
+    def paths(self) -> list[Path]:
+        """The image files, in order."""
+        return [self.root / name for name in self.names]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """An image set, ready for training."""
+
+    classes: tuple[str, ...]
+    train: Split
+    val: Split
+    """Its truth is None if it was held out of incompletely labelled images: mAP on it is then a lower bound."""
+    test: Split | None
+
+    def classes_without_positive(self) -> tuple[str, ...]:
+        """The classes of which no training image is observed to be an example."""
+        seen = (self.train.observed == 1).any(axis=0)
+        return tuple(name for name, is_seen in zip(self.classes, seen, strict=True) if not is_seen)
+
+
+def prepare(
+    table: ImageTable,
+    *,
+    observe: Observe = "given",
+    zeros: Zeros = "unknown",
+    exclude: frozenset[int] = frozenset(),
+) -> Dataset:
+    """The parts of an image set.
+
+    `observe`: "given" takes the labels as they are; "single" says that the training images are fully labelled and
+    keeps one observed positive of each. `zeros`: what a 0 in the training part means. Validation and test are always
+    fully labelled: everything not positive is negative. `exclude`: rows of the table to leave out, after everything
+    is drawn, so that a file that cannot be read does not change what is drawn for the others.
+    """
+    train = rows_of(table, "train")
+    if train.size == 0:
+        raise UserError(f"{table.root}: no training images; put some in the split 'train'")
+    observed, truth = labels_of(table, "train", observe=observe, zeros=zeros)
+    val = rows_of(table, "val")
+    kept = np.arange(train.size)
+    if val.size == 0:
+        if train.size < FEWEST:
+            raise UserError(
+                f"{table.root}: too few training images ({train.size}) to hold some out for validation; "
+                f"add images (at least {FEWEST} in all), or a split 'val'"
+            )
+        kept, held_out = hold_out(train.size)
+        val = train[held_out]
+        val_truth = None if truth is None else truth[held_out]
+        val_observed = observed[held_out] if val_truth is None else val_truth
+    else:
+        val_observed, val_truth = labels_of(table, "val")
+    test = rows_of(table, "test")
+    test_observed, test_truth = labels_of(table, "test")
+
+    def split(name: str, rows: NDArray[np.intp], observed: Labels, truth: Labels | None) -> Split:
+        stays = ~np.isin(rows, list(exclude))
+        if rows.size and not stays.any():
+            raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
+        names = tuple(table.names[row] for row in rows[stays])
+        return Split(name, table.root, names, observed[stays], None if truth is None else truth[stays])
+
+    return Dataset(
+        classes=table.classes,
+        train=split("train", train[kept], observed[kept], None if truth is None else truth[kept]),
+        val=split("val", val, val_observed, val_truth),
+        test=split("test", test, test_observed, test_truth) if test.size else None,
+    )
+
+
+def rows_of(table: ImageTable, split: str) -> NDArray[np.intp]:
+    """The rows of the table that are in a split, in order."""
+    return np.flatnonzero(np.array(table.splits, dtype=object) == split)
+
+
+def labels_of(
+    table: ImageTable, split: str, *, observe: Observe = "given", zeros: Zeros = "unknown"
+) -> tuple[Labels, Labels | None]:
+    """Observed labels and truth (None if incomplete) of a split of the table; the options are about "train" alone."""
+    given = table.labels[rows_of(table, split)]
+    full = np.where(given == 1, np.int8(1), np.int8(-1))
+    if split != "train":
+        return full, full
+    if observe == "single":
+        if zeros == "negative":
+            raise UserError(
+                "observe 'single' hides all labels but one per image, so zeros cannot be negative; leave out one option"
+            )
+        return single_positives(given), full
+    observed = full if zeros == "negative" else given
+    return observed, None if (observed == 0).any() else observed
+
+
+def hold_out(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The indices that stay and those held out for validation, both sorted: the field's own draw."""
+    order = np.random.RandomState(SEED).permutation(count)
+    stay = count - round(HELD_OUT * count)
+    return np.sort(order[:stay]), np.sort(order[stay:])
+
+
+def require_examples(dataset: Dataset) -> None:
+    """Raise if a class has no observed positive to learn from."""
+    without = dataset.classes_without_positive()
+    if without:
+        raise UserError(
+            f"{dataset.train.root}: {len(without)} of {len(dataset.classes)} classes have no example among the "
+            f"{len(dataset.train.names)} training images ({some(without, 10)}); "
+            "add examples, remove these classes, or give a split 'val' if none is to be held out of 'train'"
+        )

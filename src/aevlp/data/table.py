@@ -1,0 +1,43 @@
+"""What every reader returns: images, classes, labels as given, splits."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[np.int8]
+"""int8[N, C]: 1 a confirmed positive, 0 unknown, -1 a confirmed negative."""
+
+SPLITS = ("train", "val", "test")
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""Every spelling of a split that users may write."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTable:
+    """An image set as it lies on disk, before any protocol is applied to it."""
+
+    root: Path
+    """Folder that `names` are relative to."""
+    names: tuple[str, ...]
+    """One per image, with forward slashes; no two are equal."""
+    classes: tuple[str, ...]
+    """Class names, in the order of the columns of `labels`."""
+    labels: Labels
+    """int8[N, C] as given: what a 0 means is decided by `aevlp.data.prepare`."""
+    splits: tuple[str, ...]
+    """One of `SPLITS` per image."""
+    kind: str
+    """Name of the reader."""
+
+    def __post_init__(self) -> None:
+        if self.labels.dtype != np.int8 or self.labels.shape != (len(self.names), len(self.classes)):
+            raise ValueError(f"labels must be int8[{len(self.names)}, {len(self.classes)}]")
+        if len(self.splits) != len(self.names) or not set(self.splits) <= set(SPLITS):
+            raise ValueError(f"splits must name one of {SPLITS} per image")
+
+    @property
+    def paths(self) -> list[Path]:
+        """The image files, in order."""
+        return [self.root / name for name in self.names]

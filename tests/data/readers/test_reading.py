@@ -1,0 +1,97 @@
+"""Which reader is taken, and what is refused whatever the reader."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aevlp.data import read, readers
+
+Pictures = Callable[[list[str]], Path]
+Refusal = Callable[..., str]
+
+
+def test_a_format_is_detected(pictures: Pictures) -> None:
+    root = pictures(["dog/1.png", "cat/1.png"])
+    assert read(root).kind == "folder"
+    (root / "labels.csv").write_text("image,labels\ndog/1.png,dog\ncat/1.png,cat\n")
+    assert read(root).kind == "table"
+
+
+def test_a_format_can_be_forced(pictures: Pictures) -> None:
+    root = pictures(["dog/1.png", "cat/1.png"])
+    (root / "labels.csv").write_text("image,labels\ndog/1.png,tail\ncat/1.png,whiskers\n")
+    assert read(root).classes == ("tail", "whiskers")
+    assert read(root, "folder").classes == ("cat", "dog")
+
+
+def test_an_unknown_format_names_the_nearest_and_lists_all(tmp_path: Path, refusal: Refusal) -> None:
+    names = ", ".join(reader.name for reader in readers.readers())
+    assert refusal(tmp_path, "fodler") == f"unknown format 'fodler' (did you mean 'folder'?); formats: {names}"
+    assert refusal(tmp_path, "zzz") == f"unknown format 'zzz'; formats: {names}"
+
+
+def test_a_missing_path(tmp_path: Path, refusal: Refusal) -> None:
+    assert refusal(tmp_path / "nowhere") == f"{tmp_path}/nowhere: no such file or folder; check the path"
+
+
+def test_an_empty_folder(tmp_path: Path, refusal: Refusal) -> None:
+    (tmp_path / "dog").mkdir()
+    (tmp_path / "notes.txt").write_text("hello")
+    assert refusal(tmp_path) == f"{tmp_path}: no images in this folder; add some, or check the path"
+
+
+def test_an_empty_folder_read_as_a_format(tmp_path: Path, refusal: Refusal) -> None:
+    assert refusal(tmp_path, "folder") == (f"{tmp_path}: no images in it (read as folder); add some, or check the path")
+
+
+@pytest.mark.parametrize("as_folder", [True, False])
+def test_not_an_image_set(pictures: Pictures, refusal: Refusal, as_folder: bool) -> None:
+    root = pictures(["1.png"])
+    path = root if as_folder else root / "1.png"
+    message = refusal(path)
+    assert message.startswith(f"{path}: not an image set of a known kind; known are: ")
+    for reader in readers.readers():
+        assert f"{reader.name} ({reader.looks_like})" in message
+
+
+def test_a_single_class(pictures: Pictures, refusal: Refusal) -> None:
+    root = pictures(["dog/1.png", "dog/2.png"])
+    assert refusal(root) == f"{root}: only one class ('dog'); a multi-label classifier needs at least two"
+
+
+def test_what_may_not_be_read(pictures: Pictures, refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = pictures(["dog/1.png", "cat/1.png"])
+
+    def forbidden(path: Path) -> list[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    assert refusal(root) == f"{root}: cannot be read (Permission denied); check its permissions"
+
+
+def test_a_new_format_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "more"
+    place.mkdir()
+    (place / "lonely.py").write_text(
+        "import numpy as np\n"
+        "from aevlp.data.readers import register\n"
+        "from aevlp.data.table import ImageTable\n"
+        "def read(path):\n"
+        "    return ImageTable(path, ('a',), ('x', 'y'), np.zeros((1, 2), np.int8), ('train',), 'lonely')\n"
+        "register('lonely', lambda path: path.suffix == '.lonely', read, looks_like='a .lonely file')\n"
+    )
+    monkeypatch.setattr(readers, "__path__", [*readers.__path__, str(place)])
+    monkeypatch.setattr(readers, "_registered", dict(readers._registered))
+    file = tmp_path / "set.lonely"
+    file.touch()
+    assert read(file).kind == "lonely"
+    monkeypatch.delitem(sys.modules, "aevlp.data.readers.lonely")
+
+
+def test_it_needs_neither_torch_nor_an_image_library_to_read() -> None:
+    code = "import sys, aevlp.data, aevlp.data.check; print([m for m in ('torch', 'transformers', 'PIL') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
