@@ -1,0 +1,68 @@
+"""How good pseudo-labels are, on the labels that were not observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Labels = npt.NDArray[np.int8]
+
+
+def precision_recall(found: npt.NDArray[np.bool_], observed: Labels, truth: Labels) -> tuple[float | None, float | None]:
+    """(precision, recall) in 0..1 of found [N, C] over the cells with observed == 0; None where nothing is found, or there.
+
+    Confirmed positives count in neither.
+    """
+    unknown = observed == 0
+    found, there = found & unknown, (truth == 1) & unknown
+    hits, claims, wanted = int((found & there).sum()), int(found.sum()), int(there.sum())
+    return (hits / claims if claims else None), (hits / wanted if wanted else None)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+@dataclass
+class Quality:
+    """Precision and recall per epoch, their averages, and those of the union of all epochs so far ("accumulated")."""
+
+    observed: Labels
+    truth: Labels
+    per_epoch: list[tuple[float | None, float | None]] = field(default_factory=list)
+    union: npt.NDArray[np.bool_] | None = None
+
+    def update(self, pseudo: Labels) -> dict[str, float | None]:
+        """Takes in an epoch's pseudo-labels [N, C] and returns the figures so far, the newest epoch's as `epoch_*`."""
+        found = pseudo == 1
+        self.union = found if self.union is None else self.union | found
+        self.per_epoch.append(precision_recall(found, self.observed, self.truth))
+        precision, recall = self.per_epoch[-1]
+        return {"epoch_precision": precision, "epoch_recall": recall, **self.figures()}
+
+    def figures(self) -> dict[str, float | None]:
+        """Average and accumulated precision and recall, 0..1."""
+        union = np.zeros(self.observed.shape, bool) if self.union is None else self.union
+        precision, recall = precision_recall(union, self.observed, self.truth)
+        return {
+            "precision": _mean([p for p, _ in self.per_epoch]),
+            "recall": _mean([r for _, r in self.per_epoch]),
+            "accumulated_precision": precision,
+            "accumulated_recall": recall,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        union = np.zeros(self.observed.shape, bool) if self.union is None else self.union
+        return {"per_epoch": list(self.per_epoch), "union": torch.from_numpy(np.packbits(union))}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues from `state`."""
+        self.per_epoch = [tuple(pair) for pair in state["per_epoch"]]
+        bits = np.unpackbits(state["union"].numpy(), count=self.observed.size)
+        self.union = bits.astype(bool).reshape(self.observed.shape)

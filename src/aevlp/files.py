@@ -1,0 +1,56 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from aevlp.errors import UserError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its name, in place of an older one, only when it is complete and on disk.
+
+    Whatever goes wrong before that leaves the older one, or none. A full disk is a UserError.
+    """
+    # The process number keeps two writers of one file apart; the last to finish wins.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from error
+        raise
+
+
+def cannot_write(path: Path, error: OSError) -> UserError:
+    """What to tell the user when `path` could not be written."""
+    if error.errno in _FULL:
+        return UserError(f"{path}: the disk is full ({error.strerror}); free some space and start again, finished work is kept")
+    return UserError(f"{path}: cannot be written ({error.strerror or error}); choose another place")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole."""
+    with whole_file(path) as file:
+        file.write(text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file, whole, for people to read too."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,67 @@
+"""Progress of long work: a bar with rate and time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+LINE_EVERY = 10.0  # seconds, when not on a terminal
+log = logging.getLogger("aevlp")
+
+
+@contextmanager
+def progress(what: str, total: int, unit: str = "images", *, shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of items just finished."""
+    if shown and sys.stderr.isatty():
+        with _bar(what, total, unit) as advance:
+            yield advance
+        return
+
+    started = last = time.monotonic()
+    done = 0
+
+    def line(count: int) -> None:
+        nonlocal done, last
+        done += count
+        now = time.monotonic()
+        if shown and now - last >= LINE_EVERY and done < total:
+            last = now
+            rate = done / (now - started)
+            log.info("%s: %d of %d %s, %.1f/s, %s left", what, done, total, unit, rate, duration((total - done) / rate))
+
+    yield line
+
+
+@contextmanager
+def _bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}, {task.fields[rate]:.1f}/s,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total, unit=unit, rate=0.0)
+
+        def advance(count: int) -> None:
+            bar.update(task, advance=count, rate=bar.tasks[0].speed or 0.0)
+
+        yield advance
+
+
+def duration(seconds: float) -> str:
+    """12 s, 3 min 20 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,9 @@
+"""Seeds by purpose and position, so that any worker, process or resumed run draws the same numbers."""
+
+from hashlib import blake2b
+
+
+def seed_for(seed: int, purpose: str, *position: int) -> int:
+    """A 63-bit seed from the run's seed, what it is for and where (an epoch, a process)."""
+    text = ":".join([str(seed), purpose, *map(str, position)])
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) >> 1

@@ -1,0 +1,174 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from aevlp.damp import boxes
+from aevlp.damp.views import Plan, ViewSettings, floor_boxes, plan_views, render, views
+from tests.colours import write_world
+
+SETTINGS = ViewSettings(size=16, grid=4, overlap=0.2, augment=True, seed=0)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    width=st.integers(1, 10_000),
+    height=st.integers(1, 10_000),
+    grid=st.integers(1, 7),
+    overlap=st.sampled_from([0.0, 0.2, 1.0, 9.0]),
+    seed=st.integers(0, 2**31),
+    kind=st.sampled_from(["numpy", "torch"]),
+)
+def test_boxes_cover_their_cells_and_stay_inside(width, height, grid, overlap, seed, kind):
+    rng = np.random.default_rng(seed) if kind == "numpy" else torch.Generator().manual_seed(seed)
+    found = boxes(width, height, grid, rng, overlap).tolist()
+    assert len(found) == grid * grid + 1
+    assert found[0] == [0, 0, width, height]
+    for number, (left, top, right, bottom) in enumerate(found[1:]):
+        row, column = divmod(number, grid)
+        cell = (column * width / grid, row * height / grid, (column + 1) * width / grid, (row + 1) * height / grid)
+        assert 0 <= left <= cell[0] + 1e-9
+        assert 0 <= top <= cell[1] + 1e-9
+        assert cell[2] - 1e-9 <= right <= width
+        assert cell[3] - 1e-9 <= bottom <= height
+        assert left >= cell[0] - overlap * width / grid - 1e-9
+        assert bottom <= cell[3] + overlap * height / grid + 1e-9
+
+
+def test_left_and_right_share_a_draw_and_so_do_top_and_bottom():
+    found = boxes(400, 300, 4, np.random.default_rng(0))[1:].view(4, 4, 4)
+    inner = found[1:3, 1:3].reshape(-1, 4)  # cells that no edge cuts
+    cells = torch.tensor([[c * 100.0, r * 75.0, c * 100.0 + 100, r * 75.0 + 75] for r in (1, 2) for c in (1, 2)])
+    grown = (inner - cells).abs()
+    assert torch.allclose(grown[:, 0], grown[:, 2])
+    assert torch.allclose(grown[:, 1], grown[:, 3])
+    assert (grown[:, 0] / 100 - grown[:, 1] / 75).abs().min() > 1e-3  # width and height have draws of their own
+    assert len(set(grown[:, 0].tolist())) == 4
+
+
+def test_growth_is_uniform_up_to_the_overlap():
+    rng = np.random.default_rng(0)
+    shares = torch.cat([(100 - boxes(400, 400, 4, rng)[6:7, 0]) / 100 for _ in range(2000)])
+    assert 0 <= shares.min() < 0.005
+    assert 0.195 < shares.max() <= 0.2
+    assert shares.mean().item() == pytest.approx(0.1, abs=0.005)
+
+
+def test_without_overlap_the_tiles_are_the_grid():
+    found = boxes(8, 4, 2, np.random.default_rng(0), overlap=0)
+    assert found.tolist() == [[0, 0, 8, 4], [0, 0, 4, 2], [4, 0, 8, 2], [0, 2, 4, 4], [4, 2, 8, 4]]
+
+
+def test_released_code_loses_the_last_columns_and_rows():
+    assert floor_boxes(11, 7, 2).tolist() == [[0, 0, 11, 7], [0, 0, 5, 3], [5, 0, 10, 3], [0, 3, 5, 6], [5, 3, 10, 6]]
+    for width, height in ((1, 1), (2, 9), (3, 3)):
+        inside = floor_boxes(width, height, 4)
+        assert (inside[:, 2] <= width).all()
+        assert (inside[:, 3] <= height).all()
+        assert (inside[:, 2:] > inside[:, :2]).all()
+
+
+def test_views_depend_on_seed_draw_and_name_and_on_nothing_else(tmp_path):
+    world = write_world(tmp_path / "world", train=6, test=0)
+    names = sorted(p.name for p in (world / "images").iterdir())
+
+    def all_views(order, draw=0, settings=SETTINGS):
+        return {name: views(world / "images" / name, name, draw, settings).tobytes() for name in order}
+
+    forwards, backwards = all_views(names), all_views(names[::-1])
+    assert forwards == backwards
+    assert all_views(names[2:3])[names[2]] == forwards[names[2]]
+    assert all_views(names, draw=1)[names[0]] != forwards[names[0]]
+    other = ViewSettings(size=16, grid=4, overlap=0.2, augment=True, seed=1)
+    assert all_views(names, settings=other)[names[0]] != forwards[names[0]]
+
+
+def test_plans_have_the_shares_of_changes_that_the_method_names():
+    plans = [plan_views(SETTINGS, 0, f"image {i}", 100, 100) for i in range(600)]
+    flipped = np.concatenate([plan.flipped for plan in plans])
+    change = np.concatenate([plan.change for plan in plans])
+    assert flipped.mean() == pytest.approx(0.5, abs=0.02)
+    assert (change > 0).mean() == pytest.approx(0.2, abs=0.02)
+    for kind in (1, 2, 3, 4):
+        assert (change == kind).mean() == pytest.approx(0.05, abs=0.01)
+
+
+def test_resize_only_when_augmentation_is_off():
+    plan = plan_views(ViewSettings(size=16, grid=4, overlap=0.2, augment=False, seed=0), 0, "a", 100, 100)
+    assert not plan.flipped.any()
+    assert not plan.change.any()
+
+
+def test_released_code_flips_and_changes_nothing_else():
+    settings = ViewSettings(size=16, grid=4, overlap=0.2, augment=True, seed=0, released_code=True)
+    plan = plan_views(settings, 0, "a", 101, 99)
+    assert plan.flipped.any()
+    assert not plan.change.any()
+    assert plan.boxes.tolist() == floor_boxes(101, 99, 4).tolist()
+
+
+def picture():
+    rng = np.random.default_rng(3)
+    return Image.fromarray(rng.integers(0, 256, (40, 60, 3), dtype=np.uint8)).resize((120, 80), Image.Resampling.BICUBIC)
+
+
+def plan_of(change: int, *, flipped: bool = False, amounts=(0.0, 0.0, 0.0, 0.0)) -> Plan:
+    return Plan(
+        torch.tensor([[0.0, 0.0, 120.0, 80.0]]), np.array([flipped]), np.array([change]), np.array([amounts], dtype=np.float64)
+    )
+
+
+ONE = ViewSettings(size=32, grid=0, overlap=0, augment=True, seed=0)
+
+
+def test_a_view_is_the_box_resized():
+    image = picture()
+    box = (10.0, 20.0, 70.0, 50.0)
+    plan = Plan(torch.tensor([box], dtype=torch.float64), np.array([False]), np.array([0]), np.zeros((1, 4)))
+    expected = np.asarray(image.crop((10, 20, 70, 50)).resize((32, 32), Image.Resampling.BICUBIC))
+    inner = np.abs(render(image, plan, ONE)[0].astype(int) - expected)[2:-2, 2:-2]  # a box sees its surroundings, a crop does not
+    assert inner.mean() <= 1
+
+
+def test_changes_do_what_they_are_called():
+    image = picture()
+    plain = render(image, plan_of(0), ONE)[0].astype(int)
+    assert (render(image, plan_of(0, flipped=True), ONE)[0] == plain[:, ::-1]).all()
+    assert (render(image, plan_of(1), ONE)[0] == plain).mean() > 0.99  # an angle of 0
+    turned = render(image, plan_of(1, amounts=(1.0, 0, 0, 0)), ONE)[0]
+    assert (turned[0, 0] == 0).all()  # a corner that left the picture
+    assert render(image, plan_of(2, amounts=(1.0, 0, 0, 0)), ONE)[0].mean() > plain.mean() * 1.1
+    assert render(image, plan_of(2, amounts=(-1.0, 0, 0, 0)), ONE)[0].mean() < plain.mean() * 0.9
+    grey = render(image, plan_of(2, amounts=(0, 0, -1.0, 0)), ONE)[0].astype(int)
+    assert np.ptp(grey, axis=-1).mean() < 0.9 * np.ptp(plain, axis=-1).mean()
+    shifted = render(image, plan_of(2, amounts=(0, 0, 0, 1.0)), ONE)[0].astype(int)
+    assert np.abs(shifted - plain).mean() > 10
+    assert np.abs(shifted.max(-1) - plain.max(-1)).mean() < 2  # another hue, the same brightness
+    assert np.diff(render(image, plan_of(3), ONE)[0].astype(int), axis=1).std() > np.diff(plain, axis=1).std()
+    spread = render(image.point(lambda v: 100 + v // 4), plan_of(4), ONE)[0]
+    assert spread.min() == 0
+    assert spread.max() == 255
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 400), (3, 2), (5000, 4)])
+def test_images_of_any_shape_have_views(tmp_path, size):
+    Image.new("RGB", size, (200, 10, 10)).save(tmp_path / "thin.png")
+    settings = ViewSettings(size=16, grid=5, overlap=0.2, augment=False, seed=0)
+    found = views(tmp_path / "thin.png", "thin.png", 0, settings)
+    assert found.shape == (26, 16, 16, 3)
+    assert (found == (200, 10, 10)).all()
+
+
+def test_large_jpegs_are_decoded_small_and_look_the_same(tmp_path):
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers(0, 256, (30, 40, 3), dtype=np.uint8)).resize((1600, 1200), Image.Resampling.BICUBIC).save(
+        tmp_path / "large.jpg", quality=95
+    )
+    settings = ViewSettings(size=32, grid=4, overlap=0.2, augment=False, seed=0)
+    found = views(tmp_path / "large.jpg", "large.jpg", 0, settings)
+    with Image.open(tmp_path / "large.jpg") as image:
+        whole = image.convert("RGB")
+    expected = render(whole, plan_views(settings, 0, "large.jpg", *whole.size), settings)
+    assert np.abs(found.astype(int) - expected).mean() < 1.5
