@@ -1,0 +1,170 @@
+"""Dataclass fields as command-line options and recipe keys: one list of options, one way to read a value from text.
+
+Plain argparse: values come as text from the command line and from recipe files alike, and go through `read_value`, so that a
+wrong one gets the same one-line answer wherever it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from aevlp.errors import UserError
+from aevlp.nearest import did_you_mean
+
+# Options that people type often have a short name beside their full one.
+SHORT_NAMES = {
+    "data.format": "--format",
+    "data.observe": "--observe",
+    "data.zeros": "--zeros",
+    "data.bad_images": "--bad-images",
+    "teacher.name": "--teacher",
+    "model.backbone": "--backbone",
+    "train.epochs": "--epochs",
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its key (`section.field`), type, default and line of help."""
+
+    key: str
+    kind: Any
+    default: Any
+    help: str
+
+
+@cache
+def _field_docs(kind: type) -> dict[str, str]:
+    """Field name -> the text below it, from the class's source and its bases'."""
+    docs: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for line, after in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(line, ast.AnnAssign)
+                and isinstance(line.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                docs[line.target.id] = " ".join(str(after.value.value).split())
+    return docs
+
+
+def options_of(section: str, kind: type) -> list[Option]:
+    """The options of a dataclass; section '' gives keys without a dot."""
+    hints, docs = get_type_hints(kind), _field_docs(kind)
+    prefix = f"{section}." if section else ""
+    return [Option(prefix + f.name, hints[f.name], f.default, docs[f.name]) for f in fields(kind)]
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """The alternatives of a union type, or the type itself."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def describe(kind: Any) -> str:
+    """A type in plain words: 'a whole number or null'."""
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "null"}
+    return " or ".join(" or ".join(get_args(k)) if get_origin(k) is Literal else words[k] for k in _choices(kind))
+
+
+def read_value(text: str, kind: Any) -> Any:
+    """The value that `text` means for an option of that type; ValueError if it means none."""
+    for choice in sorted(_choices(kind), key=lambda k: k is str):  # a text takes anything, so it is tried last
+        if choice is NoneType and text in ("null", "~", ""):
+            return None
+        if choice is bool and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if get_origin(choice) is Literal and text in get_args(choice):
+            return text
+        if choice is str:
+            return text
+        if choice in (int, float):
+            try:
+                return choice(text)
+            except ValueError:
+                continue
+    raise ValueError(text)
+
+
+def show_value(value: Any) -> str:
+    """A default as the user would type it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that raises UserError, wants option names in full and names the nearest one."""
+
+    def __init__(self, command: str, summary: str) -> None:
+        super().__init__(
+            prog=f"aevlp {command}",
+            description=summary,
+            allow_abbrev=False,
+            formatter_class=_Help,
+            usage=argparse.SUPPRESS,
+        )
+        self.command = command
+
+    def error(self, message: str) -> NoReturn:
+        """One line, with the command in front."""
+        raise UserError(f"aevlp {self.command}: {message}; see aevlp {self.command} --help")
+
+    def add_option(self, option: Option) -> None:
+        """An option of a dataclass, under its key and its short name; absent from the result when the user does not say it."""
+
+        def read(text: str) -> Any:
+            try:
+                return read_value(text, option.kind)
+            except ValueError:
+                wanted = describe(option.kind)
+                raise argparse.ArgumentTypeError(f"must be {wanted}, not {text!r}") from None
+
+        short = SHORT_NAMES.get(option.key)
+        names = [short, f"--{option.key}"] if short else [f"--{option.key}"]
+        self.add_argument(
+            *names,
+            dest=option.key,
+            type=read,
+            default=argparse.SUPPRESS,
+            metavar="VALUE",
+            help=f"{option.help} ({describe(option.kind)}; default: {show_value(option.default)})".replace("%", "%%"),
+        )
+
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """The parsed arguments; an unknown option is an error that names the nearest valid one."""
+        known, unknown = self.parse_known_args(argv)
+        if unknown:
+            word = unknown[0].split("=")[0]
+            names = [name for action in self._actions for name in action.option_strings]
+            kind = "unknown option" if word.startswith("-") else "unexpected argument"
+            self.error(f"{kind} {word}{did_you_mean(word, names)}")
+        return known
+
+
+class _Help(argparse.HelpFormatter):
+    """Help with room for long option names."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34, width=120)
+
+
+def overlay(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Key -> value: the options' defaults under the given values."""
+    return {option.key: values.get(option.key, option.default) for option in options}
+
+
+def section_values(values: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The values of one section, by field name."""
+    prefix = f"{section}."
+    return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}

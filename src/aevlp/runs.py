@@ -1,0 +1,135 @@
+"""A run folder: what is in it, when it may be written to, and the checkpoint in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from aevlp.config import Config
+from aevlp.errors import UserError
+from aevlp.files import cannot_write, whole_file, write_json, write_text
+from aevlp.recipe import read_recipe
+
+# What may differ when a run is resumed: it decides where and how fast things are computed, not what.
+FREE = {"device", "store", "train.workers", "teacher.batch_size"}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration, reusable as a recipe."""
+        return self.path / "config.yaml"
+
+    @property
+    def model(self) -> Path:
+        """The best model so far, as a standard folder."""
+        return self.path / "model"
+
+    @property
+    def result(self) -> Path:
+        """The figures of a finished run."""
+        return self.path / "result.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """All that is needed to go on after the last finished epoch."""
+        return self.path / "checkpoints" / "last.pt"
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """Refuses a folder with something in it, unless it is a run that may be overwritten."""
+        if not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir())):
+            return
+        if not self.config.is_file():
+            raise UserError(f"--out {self.path}: exists and is not a run folder; choose another place")
+        if not overwrite:
+            raise UserError(f"--out {self.path}: this run exists; continue it with --resume or replace it with --overwrite")
+
+    def check_resumable(self, config: Config) -> None:
+        """Refuses to resume what is not there or was started otherwise."""
+        if not self.config.is_file():
+            raise UserError(f"--resume: {self.path} is not a run folder (no config.yaml); start without --resume")
+        before, now = read_recipe(self.config), _flat(config.as_recipe())
+        changed = [key for key in {**before, **now} if key not in FREE and before.get(key) != now.get(key)]
+        if changed:
+            shown = ", ".join(f"{key} was {before.get(key)} and is now {now.get(key)}" for key in changed)
+            raise UserError(f"--resume: {self.path} was started with another configuration: {shown}")
+
+    def create(self, config: Config, command: str) -> None:
+        """Makes the folder anew with its configuration in it."""
+        try:
+            if self.path.exists():
+                shutil.rmtree(self.path)
+            self.path.mkdir(parents=True)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        head = f"# made by: {command}\n# run it again: aevlp train DATA --out RUN --recipe {self.config}\n\n"
+        write_text(self.config, head + yaml.safe_dump(config.as_recipe(), sort_keys=False, allow_unicode=True))
+
+    def remove_parts(self) -> None:
+        """Clears away what a killed process left half-written."""
+        for part in [*self.path.glob(".*.part"), *self.checkpoint.parent.glob(".*.part")]:
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+
+    def write_metrics(self, history: list[dict[str, Any]]) -> None:
+        """A line per epoch."""
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in history))
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """The figures; a run that has them is finished."""
+        write_json(self.result, result)
+
+    def read_result(self) -> dict[str, Any] | None:
+        """The figures of a finished run, or None."""
+        return json.loads(self.result.read_text()) if self.result.is_file() else None
+
+    def save_checkpoint(self, state: dict[str, Any]) -> None:
+        """Replaces the checkpoint, whole."""
+        import torch
+
+        with whole_file(self.checkpoint) as file:
+            torch.save(state, file)
+
+    def load_checkpoint(self) -> dict[str, Any] | None:
+        """The checkpoint, or None before the first epoch is finished."""
+        import torch
+
+        if not self.checkpoint.is_file():
+            return None
+        state: dict[str, Any] = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        return state
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as key.subkey -> value."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return flat
+
+
+@contextmanager
+def log_to(file: Path) -> Iterator[None]:
+    """While it lasts, everything logged is also appended to a file, with the time and in detail."""
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.setLevel(logging.DEBUG)
+    log = logging.getLogger("aevlp")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,58 @@
+"""From options to a finished run: everything that can be refused is refused before the run folder is made."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aevlp.cache import store_root
+from aevlp.config import Config
+from aevlp.runs import RunFolder, log_to
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+log = logging.getLogger("aevlp")
+
+
+def start_training(
+    config: Config,
+    data_path: Path,
+    run: RunFolder,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    accelerator: Accelerator | None = None,
+) -> dict[str, Any]:
+    """Trains into a run folder, or goes on there, and returns the result."""
+    if resume:
+        run.check_resumable(config)
+        if (done := run.read_result()) is not None:
+            log.info("%s: this run is finished", run.path)
+            return done
+    else:
+        run.check_free(overwrite=overwrite)
+
+    from aevlp.data.load import load
+    from aevlp.data.splits import require_examples
+
+    root = store_root(config.run.store)
+    data = load(data_path, config.data, root)
+    require_examples(data)
+
+    from aevlp.engine import make_accelerator
+    from aevlp.train import train
+
+    accelerator = accelerator or make_accelerator(config.engine)
+    accelerator.wait_for_everyone()  # until all have seen that the folder is free
+    if accelerator.is_main_process:
+        if resume:
+            run.remove_parts()
+        else:
+            run.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
+    accelerator.wait_for_everyone()
+    with log_to(run.path / "log.txt"):
+        return train(config, data, run, root, accelerator)

@@ -1,0 +1,249 @@
+"""The training loop: one for every method, on one process or many."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from accelerate.utils import broadcast
+from torch import Tensor
+
+from aevlp.config import Config
+from aevlp.damp.quality import Quality
+from aevlp.data.fingerprint import digests, set_fingerprint
+from aevlp.data.splits import Dataset, Split
+from aevlp.errors import UserError
+from aevlp.evaluate import evaluate_split
+from aevlp.loader import TrainingOrder, batches
+from aevlp.losses import Loss
+from aevlp.losses.registry import LossOptions
+from aevlp.methods import find_method
+from aevlp.model import build_classifier, load_classifier, save_classifier
+from aevlp.progress import progress
+from aevlp.results import best_epoch, describe_epoch, summarize, tracker_for
+from aevlp.runs import RunFolder
+from aevlp.seeds import seed_for
+from aevlp.sources import Source
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+log = logging.getLogger("aevlp")
+
+
+def train(config: Config, data: Dataset, run: RunFolder, root: Path | None, accelerator: Accelerator) -> dict[str, Any]:
+    """Trains, keeps the best epoch's model in the run folder, evaluates it on the test split and returns the result."""
+    method = find_method(config.method)
+    labels = training_labels(data.train, method.loss)
+    if config.train.batch_size % accelerator.num_processes:
+        raise UserError(
+            f"--train.batch_size {config.train.batch_size} cannot be shared by {accelerator.num_processes} processes; "
+            "use a multiple of their number"
+        )
+    fingerprint = data_fingerprint(data)
+    state = run.load_checkpoint() or {}
+    if state and state["data"] != fingerprint:
+        raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
+
+    source = make_source(config, data, root, accelerator)
+    pseudo = source.labels(1)
+    loss_options = with_expected_positives(method.loss.options(**vars(config.loss)), data, pseudo)
+    quality = None
+    if method.source != "none" and data.train.truth is not None:
+        quality = Quality(data.train.observed, data.train.truth)
+
+    classifier = build_classifier(config.model, data.classes, config.run.seed)
+    optimizer = torch.optim.Adam(
+        [
+            {"params": classifier.body(), "lr": config.train.learning_rate},
+            {"params": classifier.head(), "lr": config.train.head_learning_rate},
+        ]
+    )
+    history: list[dict[str, Any]] = []
+    if state:
+        classifier.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        source.restore(state["source"])
+        history = state["history"]
+        if quality is not None:
+            quality.restore(state["quality"])
+        log.info("resumed after epoch %d", len(history))
+    model, optimizer = accelerator.prepare(classifier, optimizer)
+    if state and accelerator.scaler is not None:
+        accelerator.scaler.load_state_dict(state["scaler"])
+
+    order = TrainingOrder(len(data.train.names), config.run.seed)
+    loader = accelerator.prepare(
+        batches(data.train.paths, config.model.image_size, order, config.train.batch_size, config.train.workers)
+    )
+    tracker = tracker_for(run.path) if accelerator.is_main_process else None
+    while len(history) < config.train.epochs and not should_stop(
+        [line["val_mAP"] for line in history], config.train.patience, config.train.max_drop
+    ):
+        epoch = order.epoch = len(history) + 1
+        if epoch > 1:
+            pseudo = source.labels(epoch)
+        started = time.monotonic()
+        loss = train_epoch(config, method.loss, loss_options, model, optimizer, loader, labels, pseudo, epoch, accelerator)
+        seconds = time.monotonic() - started
+        if not np.isfinite(loss):
+            raise UserError(
+                f"epoch {epoch}: the loss is no longer a finite number; lower --train.learning_rate or "
+                "--train.head_learning_rate, or use --precision fp32"
+            )
+
+        measured = evaluate_split(classifier, data.val, data.classes, config.train.workers, accelerator)
+        line = {
+            "epoch": epoch,
+            "loss": loss,
+            "val_mAP": measured.mAP,
+            "val_mAP_present": measured.mAP_present,
+            "pseudo_labels": quality.update(pseudo.numpy()) if quality is not None else None,
+            "images_per_second": len(data.train.names) / seconds,
+        }
+        history.append(line)
+        is_best = best_epoch(history) == epoch
+        log.info("%s", describe_epoch(line, config.train.epochs, seconds, is_best=is_best))
+        if accelerator.is_main_process:
+            if is_best:
+                save_classifier(classifier, run.model)
+            run.save_checkpoint(
+                {
+                    "data": fingerprint,
+                    "history": history,
+                    "model": classifier.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "scaler": accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
+                    "source": source.state(),
+                    "quality": quality.state() if quality is not None else None,
+                }
+            )
+            run.write_metrics(history)
+            if tracker is not None:
+                tracker.add(line)
+        accelerator.wait_for_everyone()
+    if tracker is not None:
+        tracker.close()
+
+    best = load_classifier(run.model).to(accelerator.device)
+    tested = evaluate_split(best, data.test, data.classes, config.train.workers, accelerator) if data.test is not None else None
+    result = summarize(config, data, history, tested, quality, loss_options)
+    if accelerator.is_main_process:
+        run.write_metrics(history)  # a run killed after its last checkpoint lacks the last line
+        run.write_result(result)
+    accelerator.wait_for_everyone()
+    return result
+
+
+def training_labels(split: Split, loss: Loss) -> Tensor:
+    """Int8 [N, C]: what the loss may see."""
+    if not loss.needs_truth:
+        return torch.from_numpy(split.observed)
+    if split.truth is None:
+        raise UserError(
+            "--method full trains on complete labels, and those of the training images are not known to be: say so with "
+            "--zeros negative (what is not given is absent) or --observe single (the set is fully labelled)"
+        )
+    return torch.from_numpy(split.truth)
+
+
+def make_source(config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Source:
+    """The method's source of pseudo-labels, ready to label any epoch."""
+    if find_method(config.method).source == "none":
+        from aevlp.sources.none import NoSource
+
+        return NoSource(*data.train.observed.shape)
+    from aevlp.sources.damp import DampSource
+
+    source = DampSource(data.train, data.classes, config, root, accelerator)
+    source.fill()
+    return source
+
+
+def with_expected_positives(options: LossOptions, data: Dataset, pseudo: Tensor) -> LossOptions:
+    """The options with the expected number of positives per image estimated, where the loss wants one and none is set."""
+    if getattr(options, "expected_positives", 0.0) is not None:
+        return options
+    if data.val.truth is not None:
+        estimate, source = float((data.val.truth == 1).sum(1).mean()), "the fully labelled validation images"
+    else:
+        found = (data.train.observed == 1) | ((data.train.observed == 0) & (pseudo.numpy() == 1))
+        estimate, source = float(found.sum(1).mean()), "the observed and the first pseudo-labels"
+    log.info("expected positives per image: %.3f, estimated from %s (--loss.expected_positives sets it)", estimate, source)
+    return type(options)(**{**vars(options), "expected_positives": estimate})
+
+
+def train_epoch(
+    config: Config,
+    loss: Loss,
+    options: LossOptions,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loader: Any,
+    labels: Tensor,
+    pseudo: Tensor,
+    epoch: int,
+    accelerator: Accelerator,
+) -> float:
+    """One pass over the training images; the mean loss of its steps."""
+    # Dropout and the like draw from the global generator: set it by position, so that a resumed run draws the same.
+    torch.manual_seed(seed_for(config.run.seed, "dropout", epoch, accelerator.process_index))
+    arguments = options.at(epoch, config.train.epochs)
+    model.train()
+    losses = []
+    shown = accelerator.is_main_process
+    with progress(f"epoch {epoch} of {config.train.epochs}", len(labels), shown=shown) as advance:
+        for index, pixels in loader:
+            logits = model(pixels)
+            cells, index = _global_batch(logits, index, accelerator)
+            seen = [table[index.cpu()].to(cells.device) for table in ((labels, pseudo) if loss.reads_pseudo else (labels,))]
+            value = loss.function(cells, *seen, **arguments)
+            # Each process holds the gradient of its own images' share; their mean is taken over the processes.
+            accelerator.backward(value * accelerator.num_processes)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(value.detach())
+            advance(len(index))
+    for buffer in model.buffers():  # each process has its own running statistics: the first one's count
+        broadcast(buffer)
+    return float(torch.stack(losses).mean())
+
+
+def _global_batch(logits: Tensor, index: Tensor, accelerator: Accelerator) -> tuple[Tensor, Tensor]:
+    """Logits and indices of the whole batch, over all processes, so that a loss never depends on how it is shared.
+
+    Gradients flow to this process's part alone.
+    """
+    if accelerator.num_processes == 1:
+        return logits, index
+    cells = accelerator.gather(logits.detach()).clone()
+    first = accelerator.process_index * len(logits)
+    cells[first : first + len(logits)] = logits
+    return cells, accelerator.gather(index)
+
+
+def should_stop(values: Sequence[float], patience: int, max_drop: float) -> bool:
+    """Whether training ends after validation mAPs `values`.
+
+    It does after `patience` epochs without a new best, or when the last is more than `max_drop` under the best.
+    """
+    if not values:
+        return False
+    best = max(values)
+    return len(values) - 1 - values.index(best) >= patience or best - values[-1] > max_drop
+
+
+def data_fingerprint(data: Dataset) -> str:
+    """Names the images, labels and classes of a data set."""
+    splits = [split for split in (data.train, data.val, data.test) if split is not None]
+    names = [
+        f"{split.name}/{name}/{row.tobytes().hex()}"
+        for split in splits
+        for name, row in zip(split.names, split.observed, strict=True)
+    ]
+    return set_fingerprint([*data.classes, *names], ["class"] * len(data.classes) + [d for s in splits for d in digests(s.paths)])

@@ -1,0 +1,225 @@
+import csv
+import hashlib
+import json
+
+import pytest
+import yaml
+from PIL import Image
+
+from aevlp.damp.scoring import Scorer
+from tests.cli.run import aevlp, refused
+from tests.colours import COLOURS, write_world
+
+
+@pytest.fixture
+def passes(monkeypatch) -> list[int]:
+    """Grows by one with every forward pass of the teacher's image encoder."""
+    seen: list[int] = []
+    encode = Scorer._encode
+
+    def counted(self, batch):
+        seen.append(len(batch))
+        return encode(self, batch)
+
+    monkeypatch.setattr(Scorer, "_encode", counted)
+    return seen
+
+
+def result_of(run) -> dict:
+    return json.loads((run / "result.json").read_text())
+
+
+def weights_of(run) -> str:
+    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def test_a_run_folder_holds_what_the_contract_says(capsys, world, small, tmp_path):
+    run = tmp_path / "run"
+    answer = aevlp(capsys, "train", world, "--out", run, *small)
+    assert answer.code == 0, answer.err
+    result = result_of(run)
+    assert result["method"] == "aevlp"
+    assert result["recipe"] == "default"
+    assert result["seed"] == 0
+    assert 1 <= result["best_epoch"] <= result["epochs"] <= 3
+    assert set(result["per_class_AP"]) == set(COLOURS)
+    assert result["mAP"] == pytest.approx(sum(v or 0 for v in result["per_class_AP"].values()) / len(COLOURS))
+    assert set(result["pseudo_labels"]) == {"precision", "recall", "accumulated_precision", "accumulated_recall"}
+    assert result["pseudo_labels"]["precision"] > 0.8  # the teacher of colours is a good one
+    assert result["versions"]["torch"]
+    assert f"test mAP {result['mAP']:.2f}" in answer.out
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == list(range(1, result["epochs"] + 1))
+    assert max(line["val_mAP"] for line in lines) == result["val_mAP"]
+    assert {"loss", "val_mAP", "pseudo_labels", "images_per_second"} <= set(lines[0])
+    model = json.loads((run / "model" / "config.json").read_text())
+    assert model["problem_type"] == "multi_label_classification"
+    assert list(model["id2label"].values()) == list(COLOURS)
+    assert (run / "log.txt").read_text().count("epoch 1 of 3") == 1
+    assert (run / "tensorboard").is_dir()
+    assert not list(run.rglob("*.part"))
+
+
+def test_training_learns(capsys, tmp_path, small):
+    """With all labels and a sensible rate the colours are found: the loop really trains what it evaluates."""
+    world = write_world(tmp_path / "world", train=160, test=40)
+    options = ["--method", "full", "--epochs", "8", "--train.patience", "9", "--train.max_drop", "100"]
+    options += ["--train.learning_rate", "5e-3"]
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, *options).code == 0
+    assert result_of(tmp_path / "run")["mAP"] > 80
+
+
+def test_config_is_reusable_as_a_recipe(capsys, world, small, tmp_path):
+    aevlp(capsys, "train", world, "--out", tmp_path / "one", *small, "--damp.top_k", "2", "--seed", "5")
+    again = ["--recipe", tmp_path / "one" / "config.yaml"]
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "two", *again).code == 0
+    one, two = (yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in ("one", "two"))
+    assert one == two
+    assert one["damp"]["top_k"] == 2
+    assert weights_of(tmp_path / "one") == weights_of(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["--method", "gr"],
+        ["--damp.global_threshold", "0.3"],
+        ["--damp.temperature", "0.5"],
+        ["--teacher.prompt", "something {} in it"],
+        ["--seed", "3"],
+        ["--damp.noise", "false"],
+        ["--damp.negative_fraction", "0"],
+    ],
+)
+def test_a_second_run_makes_no_teacher_pass(capsys, world, small, tmp_path, passes, change):
+    aevlp(capsys, "train", world, "--out", tmp_path / "one", *small)
+    assert len(passes) > 0
+    passes.clear()
+    answer = aevlp(capsys, "train", world, "--out", tmp_path / "two", *small, *change)
+    assert answer.code == 0, answer.err
+    assert passes == []
+    if "--method" not in change:
+        assert "no teacher pass" in answer.err
+        assert "no teacher pass" in (tmp_path / "two" / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("change", [["--damp.seed", "1"], ["--damp.grid", "3"], ["--damp.overlap", "0"], ["--damp.augment", "false"]])
+def test_other_views_are_scored_anew(capsys, world, small, tmp_path, passes, change):
+    aevlp(capsys, "score", world, *small)
+    first = len(passes)
+    aevlp(capsys, "score", world, *small, *change)
+    assert len(passes) > first
+
+
+def test_score_fills_the_store_that_train_reads(capsys, world, small, tmp_path, passes):
+    assert aevlp(capsys, "score", world, *small).code == 0
+    passes.clear()
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small).code == 0
+    assert passes == []
+
+
+def test_fewer_draws_than_epochs_are_recombined(capsys, world, small, tmp_path, passes):
+    aevlp(capsys, "score", world, *small, "--damp.draws", "1")
+    one_draw = len(passes)
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--damp.draws", "2").code == 0
+    assert len(passes) == 2 * one_draw
+    assert result_of(tmp_path / "run")["pseudo_labels"]["recall"] > 0
+
+
+def test_without_a_store_nothing_is_kept_and_labels_are_the_same(capsys, world, small, tmp_path):
+    aevlp(capsys, "train", world, "--out", tmp_path / "one", *small)
+    aevlp(capsys, "train", world, "--out", tmp_path / "two", *small, "--store", "none", "--overwrite")
+    assert weights_of(tmp_path / "one") == weights_of(tmp_path / "two")
+    (tmp_path / "three").mkdir()
+    aevlp(capsys, "train", world, "--out", tmp_path / "three", *small, "--store", tmp_path / "elsewhere")
+    assert list((tmp_path / "elsewhere").glob("*/manifest.json"))
+
+
+@pytest.mark.parametrize("method", ["full", "an", "gr", "gpr+none"])
+def test_every_method_trains(capsys, world, small, tmp_path, method):
+    answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--method", method)
+    assert answer.code == 0, answer.err
+    result = result_of(tmp_path / "run")
+    assert result["method"] == method
+    assert result["pseudo_labels"]["precision"] is None
+    assert result["teacher"] is None
+
+
+def test_released_code_is_another_way_to_label(capsys, world, small, tmp_path):
+    for compat in ("paper", "released-code"):
+        assert aevlp(capsys, "train", world, "--out", tmp_path / compat, *small, "--compat", compat).code == 0
+    assert weights_of(tmp_path / "paper") != weights_of(tmp_path / "released-code")
+
+
+def test_incomplete_labels_make_validation_a_lower_bound(capsys, tmp_path, small):
+    """A folder per class: one label each, no test split, nothing else known."""
+    world = write_world(tmp_path / "world", train=60, test=0)
+    for row in csv.DictReader((world / "labels.csv").open()):
+        first = row["labels"].split(";")[0]
+        (tmp_path / "folders" / first).mkdir(parents=True, exist_ok=True)
+        (world / row["image"]).rename(tmp_path / "folders" / first / row["image"].split("/")[1])
+    answer = aevlp(capsys, "train", tmp_path / "folders", "--out", tmp_path / "run", *small, "--observe", "given")
+    assert answer.code == 0, answer.err
+    assert "lower bound" in answer.out
+    assert "estimated from the observed and the first pseudo-labels" in answer.err
+    result = result_of(tmp_path / "run")
+    assert result["mAP"] is None
+    assert result["val_labels"] == "incomplete"
+    assert result["pseudo_labels"]["precision"] is None
+    assert result["expected_positives"] > 1.2  # one observed label each, and what the teacher adds
+
+
+def test_expected_positives_come_from_complete_validation_labels(capsys, world, small, tmp_path):
+    aevlp(capsys, "train", world, "--out", tmp_path / "run", *small)
+    rows = list(csv.DictReader((world / "labels.csv").open()))
+    from aevlp.data.splits import hold_out
+
+    train = [row for row in rows if row["split"] == "train"]
+    held = [len(train[i]["labels"].split(";")) for i in hold_out(len(train))[1]]
+    assert result_of(tmp_path / "run")["expected_positives"] == pytest.approx(sum(held) / len(held))
+    aevlp(capsys, "train", world, "--out", tmp_path / "set", *small, "--loss.expected_positives", "2.5")
+    assert result_of(tmp_path / "set")["expected_positives"] == 2.5
+
+
+def test_eval_sees_what_training_saw_and_so_does_a_plain_pipeline(capsys, world, small, tmp_path):
+    run = tmp_path / "run"
+    aevlp(capsys, "train", world, "--out", run, *small)
+    answer = aevlp(capsys, "eval", run, world, "--device", "cpu", "--probabilities", tmp_path / "found.csv")
+    assert answer.code == 0, answer.err
+    assert f"mAP {result_of(run)['mAP']:.2f}" in answer.out
+    rows = list(csv.DictReader((tmp_path / "found.csv").open()))
+    assert len(rows) == 16
+
+    from transformers import pipeline
+
+    classify = pipeline("image-classification", model=str(run / "model"), function_to_apply="sigmoid", top_k=len(COLOURS), device="cpu")
+    for row in rows:
+        found = {item["label"]: item["score"] for item in classify(str(world / row["image"]))}
+        assert found == pytest.approx({name: float(row[name]) for name in COLOURS}, abs=1e-5)
+
+    for split in ("val", "train"):
+        assert aevlp(capsys, "eval", run, world, "--split", split).code == 0
+
+
+def test_unreadable_images_stop_training_or_are_left_out(capsys, tmp_path, small):
+    world = write_world(tmp_path / "world")
+    (world / "images" / "003.png").write_text("not an image")
+    message = refused(capsys, "train", world, "--out", tmp_path / "run", *small)
+    assert "1 of 56 images cannot be read" in message
+    assert "images/003.png" in message
+    assert "--bad-images skip" in message
+    assert not (tmp_path / "run").exists()
+    answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--bad-images", "skip")
+    assert answer.code == 0, answer.err
+    assert "1 of 56 images cannot be read and are left out: images/003.png" in answer.err
+
+
+def test_images_of_every_mode_and_shape_train(capsys, tmp_path, small):
+    world = write_world(tmp_path / "world")
+    for number, mode in enumerate(["L", "P", "RGBA", "LA", "1", "I;16", "CMYK"]):
+        path = world / "images" / f"{number:03d}.png"
+        image = Image.open(path).convert("L" if mode == "I;16" else mode)
+        path.unlink()
+        image.convert(mode).save(path, format="JPEG" if mode == "CMYK" else "PNG")
+    answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *small)
+    assert answer.code == 0, answer.err
