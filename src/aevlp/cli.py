@@ -193,8 +193,10 @@ def _configured(command: str, summary: str, argv: Sequence[str], add: Arguments)
 
     recipe = first.recipe or "default"
     if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
-        recipe = str(started)  # a resumed run keeps what it was started with
-    values = read_recipe(recipe_file(recipe))
+        values = read_recipe(started)  # a resumed run keeps what it was started with
+        recipe = values["recipe"]
+    else:
+        values = read_recipe(recipe_file(recipe))
     method = first.method or values.get("method", "aevlp")
     options = with_defaults(common_options() + loss_options(method), values)
 

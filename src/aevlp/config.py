@@ -181,5 +181,10 @@ class Config:
     def as_recipe(self) -> dict[str, Any]:
         """The options as the nested mapping that a recipe file holds: `run` and `engine` have no section there."""
         values = asdict(self)
-        del values["recipe"]
-        return {"method": values.pop("method"), **values.pop("run"), **values.pop("engine"), **values}
+        return {
+            "recipe": values.pop("recipe"),
+            "method": values.pop("method"),
+            **values.pop("run"),
+            **values.pop("engine"),
+            **values,
+        }

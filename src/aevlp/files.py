@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,16 +34,26 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError):
-            raise cannot_write(path, error) from error
+        if (cause := _disk_error(error)) is not None:
+            raise cannot_write(path, cause) from error
         raise
 
 
-def cannot_write(path: Path, error: OSError) -> UserError:
+def _disk_error(error: BaseException | None) -> OSError | None:
+    """The disk's error behind an error: some writers raise one of their own on top of it."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return error
+
+
+def cannot_write(path: Path, error: Exception) -> UserError:
     """What to tell the user when `path` could not be written."""
-    if error.errno in _FULL:
-        return UserError(f"{path}: the disk is full ({error.strerror}); free some space and start again, finished work is kept")
-    return UserError(f"{path}: cannot be written ({error.strerror or error}); choose another place")
+    # The writer of weights has an error of its own, with the system's number in its text.
+    number = error.errno if isinstance(error, OSError) else next(map(int, re.findall(r"os error (\d+)", str(error))), None)
+    reason = os.strerror(number) if number else str(error)
+    if number in _FULL:
+        return UserError(f"{path}: the disk is full ({reason}); free some space and start again, finished work is kept")
+    return UserError(f"{path}: cannot be written ({reason}); choose another place")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, quiet_loading
@@ -105,7 +106,7 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         write_json(part / "preprocessor_config.json", _processor(classifier.images))
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         shutil.rmtree(part, ignore_errors=True)
         raise cannot_write(folder, error) from error
 

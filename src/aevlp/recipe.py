@@ -71,7 +71,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
     known = {option.key: option for option in common_options()}
     for loss in LOSSES.values():
         known.update({option.key: option for option in options_of("loss", loss.options)})
-    known["method"] = Option("method", str, "", "")
+    # Which recipe a run was made from is in its configuration, for the record.
+    known.update({key: Option(key, str, "", "") for key in ("recipe", "method")})
 
     values: dict[str, Any] = {}
     for key, text, line in _scalars(path):

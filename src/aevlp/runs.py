@@ -19,7 +19,7 @@ from aevlp.files import cannot_write, whole_file, write_json, write_text
 from aevlp.recipe import read_recipe
 
 # What may differ when a run is resumed: it decides where and how fast things are computed, not what.
-FREE = {"device", "store", "train.workers", "teacher.batch_size"}
+FREE = {"recipe", "device", "store", "train.workers", "teacher.batch_size"}
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,10 @@ def start_training(
     require_examples(data)
 
     from aevlp.engine import make_accelerator
-    from aevlp.train import train
+    from aevlp.train import gather_parts, train
 
     accelerator = accelerator or make_accelerator(config.engine)
+    parts = gather_parts(config, data, root, accelerator)
     accelerator.wait_for_everyone()  # until all have seen that the folder is free
     if accelerator.is_main_process:
         if resume:
@@ -55,4 +56,4 @@ def start_training(
             run.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
     accelerator.wait_for_everyone()
     with log_to(run.path / "log.txt"):
-        return train(config, data, run, root, accelerator)
+        return train(config, data, parts, run, accelerator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,8 @@ from aevlp.evaluate import evaluate_split
 from aevlp.loader import TrainingOrder, batches
 from aevlp.losses import Loss
 from aevlp.losses.registry import LossOptions
-from aevlp.methods import find_method
-from aevlp.model import build_classifier, load_classifier, save_classifier
+from aevlp.methods import Method, find_method
+from aevlp.model import Classifier, build_classifier, load_classifier, save_classifier
 from aevlp.progress import progress
 from aevlp.results import best_epoch, describe_epoch, summarize, tracker_for
 from aevlp.runs import RunFolder
@@ -36,28 +37,44 @@ if TYPE_CHECKING:
 log = logging.getLogger("aevlp")
 
 
-def train(config: Config, data: Dataset, run: RunFolder, root: Path | None, accelerator: Accelerator) -> dict[str, Any]:
-    """Trains, keeps the best epoch's model in the run folder, evaluates it on the test split and returns the result."""
+@dataclass(frozen=True)
+class Parts:
+    """What a training is made of."""
+
+    method: Method
+    labels: Tensor  # int8 [N, C]: what the loss may see
+    source: Source
+    classifier: Classifier
+
+
+def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Parts:
+    """The parts of a training; whatever is wrong with them shows here, before anything is written."""
     method = find_method(config.method)
-    labels = training_labels(data.train, method.loss)
     if config.train.batch_size % accelerator.num_processes:
         raise UserError(
             f"--train.batch_size {config.train.batch_size} cannot be shared by {accelerator.num_processes} processes; "
             "use a multiple of their number"
         )
+    labels = training_labels(data.train, method.loss)
+    classifier = build_classifier(config.model, data.classes, config.run.seed)
+    return Parts(method, labels, make_source(config, data, root, accelerator), classifier)
+
+
+def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerator: Accelerator) -> dict[str, Any]:
+    """Trains, keeps the best epoch's model in the run folder, evaluates it on the test split and returns the result."""
+    method, source, classifier = parts.method, parts.source, parts.classifier
     fingerprint = data_fingerprint(data)
     state = run.load_checkpoint() or {}
     if state and state["data"] != fingerprint:
         raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
 
-    source = make_source(config, data, root, accelerator)
+    source.fill()
     pseudo = source.labels(1)
     loss_options = with_expected_positives(method.loss.options(**vars(config.loss)), data, pseudo)
     quality = None
     if method.source != "none" and data.train.truth is not None:
         quality = Quality(data.train.observed, data.train.truth)
 
-    classifier = build_classifier(config.model, data.classes, config.run.seed)
     optimizer = torch.optim.Adam(
         [
             {"params": classifier.body(), "lr": config.train.learning_rate},
@@ -89,7 +106,7 @@ def train(config: Config, data: Dataset, run: RunFolder, root: Path | None, acce
         if epoch > 1:
             pseudo = source.labels(epoch)
         started = time.monotonic()
-        loss = train_epoch(config, method.loss, loss_options, model, optimizer, loader, labels, pseudo, epoch, accelerator)
+        loss = train_epoch(config, method.loss, loss_options, model, optimizer, loader, parts.labels, pseudo, epoch, accelerator)
         seconds = time.monotonic() - started
         if not np.isfinite(loss):
             raise UserError(
@@ -153,16 +170,14 @@ def training_labels(split: Split, loss: Loss) -> Tensor:
 
 
 def make_source(config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Source:
-    """The method's source of pseudo-labels, ready to label any epoch."""
+    """The method's source of pseudo-labels."""
     if find_method(config.method).source == "none":
         from aevlp.sources.none import NoSource
 
         return NoSource(*data.train.observed.shape)
     from aevlp.sources.damp import DampSource
 
-    source = DampSource(data.train, data.classes, config, root, accelerator)
-    source.fill()
-    return source
+    return DampSource(data.train, data.classes, config, root, accelerator)
 
 
 def with_expected_positives(options: LossOptions, data: Dataset, pseudo: Tensor) -> LossOptions:

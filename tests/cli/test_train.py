@@ -103,7 +103,9 @@ def test_a_second_run_makes_no_teacher_pass(capsys, world, small, tmp_path, pass
         assert "no teacher pass" in (tmp_path / "two" / "log.txt").read_text()
 
 
-@pytest.mark.parametrize("change", [["--damp.seed", "1"], ["--damp.grid", "3"], ["--damp.overlap", "0"], ["--damp.augment", "false"]])
+@pytest.mark.parametrize(
+    "change", [["--damp.seed", "1"], ["--damp.grid", "3"], ["--damp.overlap", "0"], ["--damp.augment", "false"]]
+)
 def test_other_views_are_scored_anew(capsys, world, small, tmp_path, passes, change):
     aevlp(capsys, "score", world, *small)
     first = len(passes)
@@ -192,7 +194,9 @@ def test_eval_sees_what_training_saw_and_so_does_a_plain_pipeline(capsys, world,
 
     from transformers import pipeline
 
-    classify = pipeline("image-classification", model=str(run / "model"), function_to_apply="sigmoid", top_k=len(COLOURS), device="cpu")
+    classify = pipeline(
+        "image-classification", model=str(run / "model"), function_to_apply="sigmoid", top_k=len(COLOURS), device="cpu"
+    )
     for row in rows:
         found = {item["label"]: item["score"] for item in classify(str(world / row["image"]))}
         assert found == pytest.approx({name: float(row[name]) for name in COLOURS}, abs=1e-5)

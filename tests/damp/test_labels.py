@@ -82,9 +82,11 @@ def test_ties_go_to_the_lower_class(data, classes, released_code):
 def test_a_share_of_classes_that_is_whole_but_for_rounding_counts_as_whole():
     """0.3 * 80 is 24 on paper and a hair less or more in floating point."""
     whole = torch.rand(1, 80, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    options = {"local_threshold": 0.0, "global_threshold": 0.5, "top_k": 3}
+    observed = torch.zeros(1, 80, dtype=torch.int8)
     for share in (0.1, 0.2, 0.3, 0.6, 0.7):
-        labels = pseudo_labels(whole, whole[:, None], torch.zeros(1, 80, dtype=torch.int8), negative_fraction=share, **options)
+        labels = pseudo_labels(
+            whole, whole[:, None], observed, local_threshold=0, global_threshold=0.5, top_k=3, negative_fraction=share
+        )
         assert (labels == -1).sum() == round(share * 80)
 
 

@@ -9,7 +9,10 @@ by rename when it is complete, so a killed run loses at most the shard in hand, 
 
 from __future__ import annotations
 
+import io
 import json
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +26,7 @@ from aevlp.errors import UserError
 from aevlp.files import cannot_write, whole_file, write_json
 
 SHARD = 256  # images
+DEAD_AFTER = 3600.0  # seconds
 Embeddings = npt.NDArray[np.float16]
 
 
@@ -50,6 +54,7 @@ class ViewStore:
         self.shape = (key.views.count, dimension)
         self._open: dict[tuple[int, int], Embeddings] = {}
         self._write_manifest({"key": asdict(key), "images": count, "dimension": dimension, "shard": SHARD})
+        self._clear_parts()
 
     def _write_manifest(self, manifest: dict[str, Any]) -> None:
         path = self.folder / "manifest.json"
@@ -61,6 +66,13 @@ class ViewStore:
             write_json(path, manifest)
         elif json.loads(path.read_text()) != json.loads(json.dumps(manifest)):
             raise UserError(f"{path}: does not describe this image set and teacher; remove {self.folder} and score again")
+
+    def _clear_parts(self) -> None:
+        """Removes what killed processes left half-written; a shard is written within seconds, so an old part is a dead one."""
+        for part in self.folder.glob("draw-*/.*.part"):
+            with suppress(FileNotFoundError):
+                if time.time() - part.stat().st_mtime > DEAD_AFTER:
+                    part.unlink()
 
     @property
     def shards(self) -> int:
@@ -84,15 +96,17 @@ class ViewStore:
         expected = (len(self.rows(shard)), *self.shape)
         if embeddings.shape != expected or embeddings.dtype != np.float16:
             raise ValueError(f"a shard is float16 {expected}, not {embeddings.dtype} {embeddings.shape}")
+        content = io.BytesIO()  # numpy writing to a file itself would not say that the disk is full
+        np.save(content, embeddings)
         with whole_file(self.path(draw, shard)) as file:
-            np.save(file, embeddings)
+            file.write(content.getbuffer())
 
     def _shard(self, draw: int, shard: int) -> Embeddings:
         if (draw, shard) not in self._open:
             path = self.path(draw, shard)
             try:
                 array = np.load(path, mmap_mode="r")
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, EOFError) as error:
                 raise UserError(f"{path}: damaged shard ({error}); remove it and start again, it will be scored anew") from None
             if array.shape != (len(self.rows(shard)), *self.shape):
                 raise UserError(f"{path}: damaged shard (shape {array.shape}); remove it and start again, it will be scored anew")

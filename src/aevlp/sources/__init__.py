@@ -13,6 +13,10 @@ SOURCES = ("none", "damp")
 class Source(Protocol):
     """Pseudo-labels for the training images, epoch by epoch."""
 
+    def fill(self) -> None:
+        """Does, once, the expensive part that all epochs share."""
+        ...
+
     def labels(self, epoch: int) -> Tensor:
         """Int8 [N, C] in {1, 0, -1}: the pseudo-labels of epoch 1, 2, ..., the same in every process."""
         ...

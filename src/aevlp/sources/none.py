@@ -14,6 +14,9 @@ class NoSource:
     def __init__(self, images: int, classes: int) -> None:
         self.nothing = torch.zeros(images, classes, dtype=torch.int8)
 
+    def fill(self) -> None:
+        """Nothing to do."""
+
     def labels(self, epoch: int) -> Tensor:
         """Int8 [N, C] of zeros."""
         return self.nothing

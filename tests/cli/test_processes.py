@@ -1,0 +1,69 @@
+"""Several processes that work together."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.cli.run import start
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    """A transformer without batch statistics: what it learns must not depend on how a batch is shared."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    folder = tmp_path_factory.mktemp("vit")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    ViTForImageClassification(ViTConfig(image_size=32, patch_size=8, num_labels=2, **sizes)).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps({"size": {"height": 32, "width": 32}}))
+    return folder
+
+
+def test_two_processes_train_what_one_would(world, small, vit, tmp_path):
+    lines, results = {}, {}
+    for processes in (1, 2):
+        run = tmp_path / str(processes)
+        words = ["train", world, "--out", run, *small, "--backbone", vit, "--store", tmp_path / f"views-{processes}"]
+        process = start(*words, processes=processes)
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        assert out.count("test mAP") == 1  # one voice
+        lines[processes] = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        results[processes] = json.loads((run / "result.json").read_text())
+    log = (tmp_path / "2" / "log.txt").read_text()
+    assert "process 1 of 2 scores 2 of 3 shards" in log
+    assert "process 2 of 2 scores 1 of 3 shards" in log
+    assert [line["loss"] for line in lines[2]] == pytest.approx([line["loss"] for line in lines[1]], rel=1e-4)
+    assert [line["pseudo_labels"] for line in lines[2]] == [line["pseudo_labels"] for line in lines[1]]
+    assert results[2]["mAP"] == pytest.approx(results[1]["mAP"], abs=0.5)
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(world, small, tmp_path):
+    process = start("train", world, "--out", tmp_path / "run", *small, "--train.batch_size", "5", processes=2)
+    _, err = process.communicate()
+    assert process.returncode != 0
+    assert err.count("--train.batch_size 5 cannot be shared by 2 processes") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from aevlp.cli import main; main(['--help'])\n"
+        "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_wrong_options_are_refused_before_anything_heavy_is_loaded():
+    code = (
+        "import sys, aevlp.cli\n"
+        "try: aevlp.cli.main(['train', 'x', '--out', 'y', '--epoch', '3'])\n"
+        "except SystemExit: print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

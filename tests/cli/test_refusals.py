@@ -1,0 +1,199 @@
+"""Every wrong input gets one line that says what is wrong and what to do, and exit code 2."""
+
+import json
+import shutil
+
+import pytest
+from PIL import Image
+
+from tests.cli.run import aevlp, refused
+from tests.colours import write_world
+
+
+@pytest.fixture
+def own_world(tmp_path):
+    return write_world(tmp_path / "world")
+
+
+def test_no_command_and_help_list_the_commands(capsys):
+    for words in ([], ["--help"]):
+        answer = aevlp(capsys, *words)
+        assert answer.code == 0
+        assert all(name in answer.out for name in ("demo", "check", "score", "train", "eval"))
+
+
+def test_version(capsys):
+    assert aevlp(capsys, "--version").out.startswith("aevlp 0.")
+
+
+def test_unknown_command(capsys):
+    assert "unknown command trian, did you mean train?" in refused(capsys, "trian")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epoch", "3"], "unknown option --epoch, did you mean --epochs?"),
+        (["--damp.tok_k", "3"], "unknown option --damp.tok_k, did you mean --damp.top_k?"),
+        (["--method", "gr", "--loss.q3", "0.9"], "unknown option --loss.q3"),
+        (["--epochs", "three"], "must be a whole number, not 'three'"),
+        (["--damp.noise", "maybe"], "must be true or false, not 'maybe'"),
+        (["--damp.draws", "x"], "must be a whole number or null, not 'x'"),
+        (["--observe", "double"], "must be given or single, not 'double'"),
+        (["--epochs"], "expected one argument"),
+        (["--epochs", "0"], "--train.epochs must be at least 1, not 0"),
+        (["--damp.grid", "0"], "--damp.grid must be at least 1, not 0"),
+        (["--damp.temperature", "0"], "--damp.temperature must be above 0, not 0.0"),
+        (["--damp.negative_fraction", "1.5"], "--damp.negative_fraction must be from 0 to 1, not 1.5"),
+        (["--teacher.prompt", "a photo"], "--teacher.prompt must be a text with one {} for the class name"),
+        (["--recipe", "defalt"], "--recipe defalt: no such recipe or file, did you mean default?"),
+        (["--method", "aevpl"], "--method aevpl: no such method, did you mean aevlp?; known are aevlp, gr, an, full"),
+        (["--method", "an+damp"], "the loss an reads no pseudo-labels; use --method an"),
+        (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
+        (["--device", "cuda"], "--device cuda: this machine has none"),
+        (["--store", "/proc/nowhere"], "cannot be written"),
+        (["extra"], "unexpected argument extra"),
+        (["--train.batch_size", "0"], "--train.batch_size must be at least 1"),
+    ],
+)
+def test_wrong_options(capsys, monkeypatch, world, tmp_path, small, words, message):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert message in refused(capsys, "train", world, "--out", tmp_path / "run", *small, *words)
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_arguments(capsys, world):
+    assert "required: --out" in refused(capsys, "train", world)
+    assert "required: DATA" in refused(capsys, "train", "--out", "x")
+
+
+@pytest.mark.parametrize("command", [["check"], ["score"], ["train", "--out", "run"]])
+def test_missing_and_empty_image_sets(capsys, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    assert "nowhere" in refused(capsys, command[0], tmp_path / "nowhere", *command[1:])
+    (tmp_path / "empty").mkdir()
+    assert "empty" in refused(capsys, command[0], tmp_path / "empty", *command[1:])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_class_without_examples_stops_training(capsys, own_world, small, tmp_path):
+    (own_world / "classes.txt").write_text((own_world / "classes.txt").read_text() + "white\n")
+    message = refused(capsys, "train", own_world, "--out", tmp_path / "run", *small)
+    assert "1 of 7 classes have no example" in message
+    assert "white" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_run_is_kept_unless_the_user_says_otherwise(capsys, world, small, tmp_path):
+    run = tmp_path / "run"
+    assert aevlp(capsys, "train", world, "--out", run, *small, "--epochs", "1").code == 0
+    before = (run / "result.json").read_bytes()
+    message = refused(capsys, "train", world, "--out", run, *small)
+    assert "this run exists; continue it with --resume or replace it with --overwrite" in message
+    assert (run / "result.json").read_bytes() == before
+    # Even then nothing is removed before the new run is sure to start.
+    assert "nowhere" in refused(capsys, "train", tmp_path / "nowhere", "--out", run, "--overwrite")
+    assert (run / "result.json").read_bytes() == before
+    assert aevlp(capsys, "train", world, "--out", run, *small, "--epochs", "2", "--overwrite").code == 0
+    assert json.loads((run / "result.json").read_text())["epochs"] == 2
+
+
+def test_a_folder_that_is_not_a_run_is_never_overwritten(capsys, world, small, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "draft.txt").write_text("years of work")
+    message = refused(capsys, "train", world, "--out", tmp_path / "thesis", *small, "--overwrite")
+    assert "exists and is not a run folder" in message
+    assert (tmp_path / "thesis" / "draft.txt").read_text() == "years of work"
+
+
+def test_full_needs_complete_labels(capsys, world, small, tmp_path):
+    message = refused(capsys, "train", world, "--out", tmp_path / "run", *small, "--observe", "given", "--method", "full")
+    assert "--zeros negative" in message
+    assert "--observe single" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_recipes_with_mistakes_name_the_line(capsys, world, tmp_path):
+    recipe = tmp_path / "own.yaml"
+    for text, message in (
+        ("method: aevlp\ndamp:\n  grib: 3\n", "own.yaml, line 3: unknown key damp.grib, did you mean damp.grid?"),
+        ("train:\n  epochs: many\n", "own.yaml, line 2: train.epochs must be a whole number, not 'many'"),
+        ("train: [1, 2]\n", "own.yaml, line 1: train must be a mapping"),
+        ("train:\n  - epochs\n", "own.yaml, line 2: train must be a mapping"),
+        ("a: b: c\n", "not a YAML file"),
+    ):
+        recipe.write_text(text)
+        assert message in refused(capsys, "train", world, "--out", tmp_path / "run", "--recipe", recipe)
+
+
+def test_what_the_user_says_wins_over_the_recipe(capsys, world, small, tmp_path):
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text("method: gr\nloss:\n  q3: 0.5\n  w1: 7\ntrain:\n  epochs: 2\n")  # q3 is another loss's: no matter
+    words = [*small[:-2], "--recipe", str(recipe)]
+    assert "default: 7" in aevlp(capsys, "train", "--recipe", recipe, "--help").out
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *words, "--epochs", "1").code == 0
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["method"], result["epochs"], result["recipe"]) == ("gr", 1, str(recipe))
+
+
+@pytest.mark.parametrize("command", ["demo", "check", "score", "train", "eval"])
+def test_help_shows_every_option_with_its_default(capsys, command):
+    answer = aevlp(capsys, command, "--help")
+    assert answer.code == 0
+    options = [text for text in answer.out.replace("\n  --", "\n\n--").split("\n\n") if text.startswith("--")]
+    assert options
+    for text in options:
+        assert "default:" in " ".join(text.split()) or text.startswith("--out RUN"), text
+
+
+def test_eval_refuses_what_does_not_fit(capsys, world, small, tmp_path):
+    run = tmp_path / "run"
+    aevlp(capsys, "train", world, "--out", run, *small, "--epochs", "1", "--method", "an")
+    assert "not a run folder" in refused(capsys, "eval", tmp_path, world)
+    other = write_world(tmp_path / "other")
+    for name in ("labels.csv", "classes.txt"):
+        (other / name).write_text((other / name).read_text().replace("black", "noir"))
+    message = refused(capsys, "eval", run, other)
+    assert "different classes" in message
+    assert "noir" in message
+    assert "black" in message
+    untested = write_world(tmp_path / "untested", test=0)
+    assert "--split test" in refused(capsys, "eval", run, untested)
+    (tmp_path / "found.csv").write_text("mine")
+    assert "exists" in refused(capsys, "eval", run, world, "--probabilities", tmp_path / "found.csv")
+    assert (tmp_path / "found.csv").read_text() == "mine"
+    shutil.rmtree(run / "model")
+    assert "no trained model" in refused(capsys, "eval", run, world)
+
+
+def test_a_teacher_or_backbone_that_is_not_there(capsys, world, small, tmp_path):
+    message = refused(capsys, "train", world, "--out", tmp_path / "a", *small, "--teacher", "openai/clip-vit-base-patch16")
+    assert "--teacher demo" in message
+    assert "HF_HOME" in message
+    message = refused(capsys, "train", world, "--out", tmp_path / "b", *small, "--backbone", "microsoft/resnet-50")
+    assert "--backbone demo" in message
+    message = refused(capsys, "train", world, "--out", tmp_path / "c", *small, "--teacher", "no.such.module:teacher")
+    assert "no.such.module" in message
+    assert not any((tmp_path / name).exists() for name in "abc")
+
+
+def test_check_lists_what_is_wrong_and_fails(capsys, own_world):
+    assert aevlp(capsys, "check", own_world).code == 0
+    whole = own_world / "images" / "000.png"
+    Image.open(whole).convert("RGB").resize((200, 200)).save(own_world / "images" / "001.png", format="JPEG")
+    data = (own_world / "images" / "001.png").read_bytes()
+    (own_world / "images" / "001.png").write_bytes(data[: len(data) // 2])
+    (own_world / "images" / "002.png").write_bytes(b"")
+    answer = aevlp(capsys, "check", own_world)
+    assert answer.code == 2
+    assert "images/001.png" in answer.out
+    assert "truncated" in answer.out
+    assert "images/002.png" in answer.out
+    assert "empty" in answer.out
+    assert "2 " in answer.err
+
+
+def test_check_understands_its_options(capsys, own_world):
+    given, single = (aevlp(capsys, "check", own_world, *words).out for words in ([], ["--observe", "single"]))
+    assert "1.000 (1 to 1)" in single
+    assert "1.000 (1 to 1)" not in given

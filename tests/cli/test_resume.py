@@ -1,0 +1,122 @@
+import hashlib
+import json
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.killed import MOMENTS
+from tests.cli.run import aevlp, refused
+from tests.colours import write_world
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(world, small, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    words = ["train", world, "--out", run, *small, "--store", run.parent / "views"]
+    done = subprocess.run([sys.executable, "-m", "aevlp", *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def weights_of(run: Path) -> str:
+    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def assert_same(run: Path, other: Path) -> None:
+    assert weights_of(run) == weights_of(other)
+    results = [json.loads((folder / "result.json").read_text()) for folder in (run, other)]
+    for result in results:
+        del result["images_per_second"]
+    assert results[0] == results[1]
+    lines = [[json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] for folder in (run, other)]
+    assert [line["loss"] for line in lines[0]] == [line["loss"] for line in lines[1]]
+    assert [line["pseudo_labels"] for line in lines[0]] == [line["pseudo_labels"] for line in lines[1]]
+
+
+@pytest.mark.parametrize("moment", list(MOMENTS))
+def test_a_killed_run_resumes_bit_for_bit(capsys, world, small, tmp_path, uninterrupted, moment):
+    words = ["train", str(world), "--out", str(tmp_path / "run"), *small]
+    killed = subprocess.run([sys.executable, "-m", "tests.cli.killed", moment, *words], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (tmp_path / "run" / "result.json").exists()
+    answer = aevlp(capsys, *words, "--resume")
+    assert answer.code == 0, answer.err
+    assert_same(tmp_path / "run", uninterrupted)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_finished_run_is_not_trained_again(capsys, world, uninterrupted):
+    before = weights_of(uninterrupted)
+    answer = aevlp(capsys, "train", world, "--out", uninterrupted, "--resume")
+    assert answer.code == 0
+    assert "finished" in answer.err
+    assert "epoch 1" not in answer.err
+    assert weights_of(uninterrupted) == before
+
+
+def test_resume_needs_no_options_again(capsys, world, small, tmp_path, uninterrupted):
+    words = ["train", str(world), "--out", str(tmp_path / "run")]
+    killed = [sys.executable, "-m", "tests.cli.killed", "batch", *words, *small]
+    assert subprocess.run(killed, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert aevlp(capsys, *words, "--resume").code == 0
+    assert_same(tmp_path / "run", uninterrupted)
+
+
+def test_resume_with_another_configuration_says_what_differs(capsys, world, small, uninterrupted):
+    words = ["train", world, "--out", uninterrupted, *small, "--resume"]
+    message = refused(capsys, *words, "--epochs", "5", "--damp.top_k", "2")
+    assert "train.epochs was 3 and is now 5" in message
+    assert "damp.top_k was 3 and is now 2" in message
+    assert refused(capsys, "train", world, "--out", uninterrupted, "--resume", "--seed", "4").endswith("seed was 0 and is now 4")
+    message = refused(capsys, "train", world, "--out", uninterrupted, "--resume", "--method", "gr")
+    assert "method was aevlp and is now gr" in message
+
+
+def test_resume_on_other_images_is_refused(capsys, world, small, tmp_path):
+    words = ["--out", str(tmp_path / "run"), *small]
+    killed = [sys.executable, "-m", "tests.cli.killed", "before_checkpoint", "train", str(world), *words]
+    assert subprocess.run(killed, capture_output=True, check=False).returncode == -signal.SIGKILL
+    other = write_world(tmp_path / "other", seed=1)
+    assert "other images, labels or classes" in refused(capsys, "train", other, *words, "--resume")
+
+
+def test_resume_of_nothing_is_refused(capsys, world, small, tmp_path):
+    assert "not a run folder" in refused(capsys, "train", world, "--out", tmp_path / "none", *small, "--resume")
+
+
+@contextmanager
+def files_of_at_most(size: int):
+    """A disk that is full after `size` bytes of any file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_the_store_valid(capsys, world, small, tmp_path):
+    with files_of_at_most(4000):
+        message = refused(capsys, "score", world, *small)
+    assert "the disk is full" in message
+    assert ".npy" in message
+    assert not list((tmp_path / "cache").rglob("*.npy"))
+    assert not list((tmp_path / "cache").rglob("*.part"))
+    assert aevlp(capsys, "score", world, *small).code == 0
+
+
+def test_a_full_disk_leaves_a_run_that_resumes(capsys, world, small, tmp_path, uninterrupted):
+    words = ["train", world, "--out", tmp_path / "run", *small]
+    with files_of_at_most(1_000_000):
+        message = refused(capsys, *words)
+    assert "the disk is full" in message
+    assert "last.pt" in message
+    assert not (tmp_path / "run" / "result.json").exists()
+    assert not list((tmp_path / "run").rglob("*.part"))
+    assert aevlp(capsys, *words, "--resume").code == 0
+    assert_same(tmp_path / "run", uninterrupted)

@@ -1,0 +1,401 @@
+"""Names become local files, quickly or with one clear line; image settings are read in all their forms."""
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aevlp
+from aevlp import checkpoints
+from aevlp.checkpoints import Checkpoint, ImageSettings, image_settings, local_checkpoint, quiet_loading
+from aevlp.errors import UserError
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FILES = {
+    "config.json": b'{"model_type": "clip"}',
+    "preprocessor_config.json": b'{"size": 32}',
+    "tokenizer.json": b"{}",
+    "model.safetensors": b"weights",
+}
+
+
+def write(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def without(*names: str) -> dict[str, bytes]:
+    return {name: content for name, content in FILES.items() if name not in names}
+
+
+def teacher(name: object) -> Checkpoint:
+    return local_checkpoint(str(name), role="teacher", demo="clip")
+
+
+class Hub:
+    """A hub on this machine with one model, that counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.refusal: tuple[int, str] | None = None
+        self.requests: list[str] = []
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
+            def do_GET(self) -> None:
+                hub.requests.append(self.path)
+                if hub.refusal:
+                    self.answer(b"", {"X-Error-Code": hub.refusal[1]}, hub.refusal[0])
+                elif "/resolve/" in self.path:
+                    content = hub.files[self.path.split(f"/resolve/{COMMIT}/")[1]]
+                    self.answer(content, {"ETag": f'"{hash(content)}"', "X-Repo-Commit": COMMIT})
+                elif "/tree/" in self.path:
+                    entries = [{"type": "file", "path": n, "size": len(c), "oid": n} for n, c in hub.files.items()]
+                    self.answer(json.dumps(entries).encode())
+                else:
+                    siblings = [{"rfilename": name} for name in hub.files]
+                    self.answer(json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": siblings}).encode())
+
+            def answer(self, content: bytes, headers: dict[str, str] | None = None, code: int = 200) -> None:
+                self.send_response(code)
+                for key, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
+                    self.send_header(key, value)
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(content)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    hub = Hub()
+    template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.address)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr("huggingface_hub.file_download.HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
+    yield hub
+    hub.server.shutdown()
+    hub.server.server_close()
+
+
+def put_in_cache(cache: Path, files: dict[str, bytes]) -> Path:
+    model = cache / "models--owner--model"
+    write(model / "refs", {"main": COMMIT.encode()})
+    return write(model / "snapshots" / COMMIT, files)
+
+
+# Folders
+
+
+def test_a_folder_is_named_by_its_content_wherever_it_lies(tmp_path: Path):
+    one, other = (teacher(write(tmp_path / name, FILES)) for name in ("one", "other"))
+    assert one.folder == tmp_path / "one"
+    assert one.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize("changed", ["model.safetensors", "config.json", "preprocessor_config.json"])
+def test_what_an_embedding_depends_on_changes_the_fingerprint(tmp_path: Path, changed: str):
+    one = teacher(write(tmp_path / "one", FILES))
+    other = teacher(write(tmp_path / "other", FILES | {changed: b'{"other": 1}'}))
+    assert one.fingerprint != other.fingerprint
+
+
+def test_files_that_are_not_loaded_leave_the_fingerprint_alone(tmp_path: Path):
+    one = teacher(write(tmp_path / "one", FILES))
+    other = teacher(write(tmp_path / "other", FILES | {"pytorch_model.bin": b"same, pickled", "README.md": b"hello"}))
+    assert one.fingerprint == other.fingerprint
+
+
+def test_every_shard_counts(tmp_path: Path):
+    index = json.dumps({"weight_map": {"x": "model-1-of-2.safetensors", "y": "model-2-of-2.safetensors"}}).encode()
+    shards = {"model.safetensors.index.json": index, "model-1-of-2.safetensors": b"x"}
+    folder = write(tmp_path / "sharded", without("model.safetensors") | shards)
+    with pytest.raises(UserError, match=r"sharded lacks the weights file model-2-of-2\.safetensors"):
+        teacher(folder)
+    prints = {teacher(write(folder, {"model-2-of-2.safetensors": content})).fingerprint for content in (b"y", b"z")}
+    assert len(prints) == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (without("config.json"), "has no config.json"),
+        (FILES | {"config.json": b"{not json"}, r"config.json cannot be read as JSON \(JSONDecodeError"),
+        (FILES | {"config.json": b"[]"}, "config.json is not a JSON object"),
+        (without("model.safetensors"), r"has no weights \(model.safetensors or pytorch_model.bin\)"),
+        (without("tokenizer.json"), "has no tokenizer"),
+        (without("model.safetensors") | {"model.safetensors.index.json": b"{}"}, "has no weight_map"),
+    ],
+)
+def test_a_folder_that_is_no_checkpoint_is_refused_in_one_line(tmp_path: Path, files: dict[str, bytes], says: str):
+    folder = write(tmp_path / "folder", files)
+    with pytest.raises(UserError, match=says) as caught:
+        teacher(folder)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_backbone_needs_no_tokenizer(tmp_path: Path):
+    folder = write(tmp_path / "backbone", without("tokenizer.json"))
+    assert local_checkpoint(str(folder), role="backbone", demo="backbone").folder == folder
+
+
+def test_demo_is_the_folder_in_the_package_even_beside_a_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(aevlp, "__file__", str(tmp_path / "package" / "__init__.py"))
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "demo", FILES)
+    with pytest.raises(UserError, match=r"--teacher demo: the folder .*package/demo/clip does not exist"):
+        teacher("demo")
+    inside = write(tmp_path / "package" / "demo" / "clip", FILES)
+    assert teacher("demo").folder == inside
+
+
+@pytest.mark.parametrize("name", ["/no/such/place", "./nothing", "a/b/c", "~/no/such/place", "C:\\models\\clip"])
+def test_a_path_that_is_not_there_never_reaches_the_hub(hub: Hub, name: str):
+    with pytest.raises(UserError, match="there is no such folder"):
+        teacher(name)
+    assert hub.requests == []
+
+
+def test_a_file_and_an_impossible_name_are_refused(tmp_path: Path, hub: Hub):
+    with pytest.raises(UserError, match="this is a file; give the folder"):
+        teacher(write(tmp_path, {"model.safetensors": b""}) / "model.safetensors")
+    with pytest.raises(UserError, match="neither a folder nor a name on the hub"):
+        teacher("two words")
+    assert hub.requests == []
+
+
+# The hub
+
+
+def test_a_cached_model_is_found_without_a_request(hub: Hub, cache: Path):
+    folder = put_in_cache(cache, FILES)
+    assert teacher("owner/model") == Checkpoint("owner/model", folder, f"owner/model@{COMMIT}")
+    assert hub.requests == []
+
+
+def test_a_download_takes_only_what_a_checkpoint_needs_and_happens_once(hub: Hub, cache: Path, capfd: pytest.CaptureFixture[str]):
+    unneeded = {"pytorch_model.bin": b"", "open_clip_model.safetensors": b"", "onnx/config.json": b"", "README.md": b""}
+    hub.files = FILES | unneeded
+    checkpoint = teacher("owner/model")
+    assert {file.name: file.read_bytes() for file in checkpoint.folder.iterdir()} == FILES
+    assert checkpoint.fingerprint == f"owner/model@{COMMIT}"
+    hub.requests.clear()
+    capfd.readouterr()
+    assert teacher("owner/model") == checkpoint
+    assert hub.requests == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_pickled_weights_are_fetched_if_there_are_no_others(hub: Hub):
+    hub.files = without("model.safetensors") | {"pytorch_model.bin": b"pickled"}
+    assert (teacher("owner/model").folder / "pytorch_model.bin").read_bytes() == b"pickled"
+
+
+def test_a_half_cached_model_is_completed(hub: Hub, cache: Path):
+    put_in_cache(cache, without("tokenizer.json"))
+    hub.files = FILES
+    assert (teacher("owner/model").folder / "tokenizer.json").is_file()
+
+
+def test_a_model_on_the_hub_that_is_no_checkpoint_is_refused(hub: Hub):
+    hub.files = without("model.safetensors")
+    with pytest.raises(UserError, match="--teacher owner/model: the model on the hub has no weights"):
+        teacher("owner/model")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (401, "RepoNotFound", "no such folder here and no such model on the hub"),
+        (403, "GatedRepo", "access must be asked for at https://huggingface.co/owner/model"),
+        (503, "", "could not be fetched from the hub"),
+    ],
+)
+def test_what_the_hub_refuses_is_said_after_one_request(hub: Hub, code: int, kind: str, says: str):
+    hub.refusal = (code, kind)
+    with pytest.raises(UserError, match=says):
+        teacher("owner/model")
+    assert len(hub.requests) == 1
+
+
+def ways_out(message: str, role: str) -> bool:
+    named = ("give a folder with the checkpoint", "set HF_HOME to a cache that has it", f"--{role} demo")
+    return all(way in message for way in named) and "\n" not in message
+
+
+@pytest.mark.parametrize("role", ["teacher", "backbone"])
+def test_without_network_one_attempt_and_three_ways_out(cache: Path, monkeypatch: pytest.MonkeyPatch, role: str):
+    attempts = []
+
+    def refuse(address: Any, *args: Any, **kwargs: Any) -> None:
+        attempts.append(address)
+        raise ConnectionRefusedError("no network")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    with pytest.raises(UserError) as caught:
+        local_checkpoint("owner/model", role=role, demo="clip")
+    assert str(caught.value).startswith(f"--{role} owner/model: not in the cache {cache}")
+    assert ways_out(str(caught.value), role)
+    assert len(attempts) == 1
+
+
+def test_a_hub_that_never_answers_is_not_waited_for(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    release = threading.Event()
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *args, **kwargs: release.wait())
+    monkeypatch.setattr(checkpoints, "PROBE_SECONDS", 0.05)
+    with pytest.raises(UserError, match="TimeoutError") as caught:
+        teacher("owner/model")
+    release.set()
+    assert ways_out(str(caught.value), "teacher")
+
+
+def test_the_environment_alone_decides_offline_and_cache(tmp_path: Path):
+    put_in_cache(tmp_path / "hub", FILES)
+    program = (
+        "from aevlp.checkpoints import local_checkpoint\n"
+        "for name in ('owner/model', 'owner/other'):\n"
+        "    try: print(local_checkpoint(name, role='teacher', demo='clip').fingerprint)\n"
+        "    except Exception as error: print(error)\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGINGFACE_"))}
+    environment |= {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    found, other = done.stdout.splitlines()
+    assert found == f"owner/model@{COMMIT}"
+    assert "HF_HUB_OFFLINE" in other
+    assert ways_out(other, "teacher")
+    assert done.stderr == ""
+
+
+# Image settings
+
+CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+OWN: dict[str, Any] = {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]}
+TOWERS: dict[str, Any] = {"model_type": "clip", "vision_config": {"image_size": 96}}
+
+
+def settings(folder: Path, config: dict[str, Any], **files: dict[str, Any]) -> ImageSettings:
+    contents = {f"{name}.json": json.dumps(content).encode() for name, content in {"config": config, **files}.items()}
+    return image_settings(write(folder, contents))
+
+
+@pytest.mark.parametrize(
+    ("preprocessor", "size"),
+    [
+        ({"size": 64}, 64),
+        ({"size": {"shortest_edge": 64}}, 64),
+        ({"size": {"height": 64, "width": 64}}, 64),
+        ({"size": [64, 64]}, 64),
+        ({"size": {"shortest_edge": 64}, "do_center_crop": True, "crop_size": 48}, 48),
+        ({"size": 64, "do_center_crop": True, "crop_size": {"height": 48, "width": 48}}, 48),
+        ({"size": 64, "do_center_crop": False, "crop_size": 48}, 64),
+        ({"crop_size": 48}, 48),
+        ({}, 96),
+    ],
+)
+def test_every_form_of_a_size_is_read(tmp_path: Path, preprocessor: dict[str, Any], size: int):
+    read = settings(tmp_path, TOWERS, preprocessor_config={**preprocessor, **OWN})
+    assert read == ImageSettings(size, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("config", "size", "normalisation"),
+    [
+        (TOWERS, 96, CLIP),
+        ({"model_type": "siglip", "vision_config": {"image_size": 96}}, 96, ((0.5,) * 3, (0.5,) * 3)),
+        (
+            {"model_type": "siglip2", "vision_config": {"num_patches": 256, "patch_size": 16}},
+            256,
+            ((0.5,) * 3, (0.5,) * 3),
+        ),
+        ({"model_type": "resnet"}, 224, IMAGENET),
+        ({"pretrained_cfg": {"input_size": [3, 288, 288], "mean": [0.1] * 3}}, 288, ((0.1,) * 3, IMAGENET[1])),
+    ],
+)
+def test_what_no_file_says_comes_from_the_family(tmp_path: Path, config: dict[str, Any], size: int, normalisation: Any):
+    assert settings(tmp_path, config) == ImageSettings(size, *normalisation)
+
+
+def test_a_missing_preprocessor_file_is_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    settings(tmp_path, TOWERS)
+    assert f"{tmp_path} has no preprocessor_config.json" in caplog.text
+
+
+def test_the_file_of_the_whole_processor_is_read_too(tmp_path: Path):
+    assert settings(tmp_path, TOWERS, processor_config={"image_processor": {"size": 64, **OWN}}).size == 64
+
+
+def test_a_model_that_is_fed_plain_pixels_gets_them(tmp_path: Path):
+    read = settings(tmp_path, TOWERS, preprocessor_config={"do_normalize": False, **OWN})
+    assert (read.mean, read.std) == ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"size": {"height": 64, "width": 32}}, "images must be squares"),
+        ({"size": "large"}, "images must be squares"),
+        ({"image_mean": [0.5]}, "three numbers each"),
+    ],
+)
+def test_impossible_settings_are_refused(tmp_path: Path, wrong: dict[str, Any], says: str):
+    with pytest.raises(UserError, match=says) as caught:
+        settings(tmp_path, TOWERS, preprocessor_config=wrong)
+    assert str(tmp_path) in str(caught.value)
+
+
+# Quietness
+
+
+def test_what_libraries_say_while_loading_goes_to_the_debug_log_and_only_then(caplog: pytest.LogCaptureFixture):
+    from transformers.utils import logging as transformers_logging
+
+    caplog.set_level(logging.DEBUG, logger="aevlp")
+    theirs = logging.getLogger("transformers.some.module")
+    before = (logging.getLogger("transformers").handlers, transformers_logging.is_progress_bar_enabled())
+
+    def load() -> None:
+        with quiet_loading():
+            theirs.warning("a load report")
+            warnings.warn("a deprecation", UserWarning, stacklevel=1)
+            assert not transformers_logging.is_progress_bar_enabled()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        load()
+    assert (logging.getLogger("transformers").handlers, transformers_logging.is_progress_bar_enabled()) == before
+    assert [(record.name, record.levelname) for record in caplog.records] == [("aevlp", "DEBUG")] * 2
+    assert "transformers.some.module: a load report" in caplog.text
+    assert "a deprecation" in caplog.text
