@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from aevlp.cache import store_root
 from aevlp.config import Config, DataOptions, EngineOptions
+from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.nearest import did_you_mean
 from aevlp.options import Parser, options_of
@@ -159,6 +159,9 @@ def demo(argv: Sequence[str]) -> None:
         parser.add_option(option)
     given = parser.read(argv)
 
+    if given.seeds < 1:
+        raise UserError(f"--seeds must be at least 1, not {given.seeds}")
+
     from aevlp.demo.tour import tour
 
     _print(
@@ -235,12 +238,8 @@ def _overview() -> str:
     )
 
 
-def _is_first_process() -> bool:
-    return os.environ.get("RANK", "0") == "0"
-
-
 def _print(what: Any) -> None:
-    if not _is_first_process():
+    if not is_first_process():
         return
     if isinstance(what, str):
         print(what)
@@ -253,7 +252,7 @@ def _print(what: Any) -> None:
 def _set_up_logging() -> None:
     log.setLevel(logging.DEBUG)
     if all(handler.name != "console" for handler in log.handlers):
-        console = logging.StreamHandler() if _is_first_process() else logging.NullHandler()
+        console = logging.StreamHandler() if is_first_process() else logging.NullHandler()
         console.name = "console"
         console.setLevel(logging.INFO)
         log.addHandler(console)
@@ -275,7 +274,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
     except UserError as error:
-        if _is_first_process():
+        if is_first_process():
             print(f"aevlp: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -53,8 +53,6 @@ def probabilities(
     with torch.inference_mode(), accelerator.autocast():
         for _, pixels in loader:
             found.append(accelerator.gather_for_metrics(classifier(pixels).float().sigmoid()).cpu())
-    # Only this evaluation needs the loader; the Accelerator would keep every one of them.
-    accelerator._dataloaders.remove(loader)
     table: npt.NDArray[np.float32] = torch.cat(found).numpy()
     return table
 

@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from aevlp.engine import is_first_process
+
 LINE_EVERY = 10.0  # seconds, when not on a terminal
 log = logging.getLogger("aevlp")
 
 
 @contextmanager
-def progress(what: str, total: int, unit: str = "images", *, shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of items just finished."""
-    if shown and sys.stderr.isatty():
+def progress(what: str, total: int, unit: str = "images") -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of items just finished; of several processes, the first shows its own."""
+    if is_first_process() and sys.stderr.isatty():
         with _bar(what, total, unit) as advance:
             yield advance
         return
@@ -27,7 +29,7 @@ def progress(what: str, total: int, unit: str = "images", *, shown: bool = True)
         nonlocal done, last
         done += count
         now = time.monotonic()
-        if shown and now - last >= LINE_EVERY and done < total:
+        if is_first_process() and now - last >= LINE_EVERY and done < total:
             last = now
             rate = done / (now - started)
             log.info("%s: %d of %d %s, %.1f/s, %s left", what, done, total, unit, rate, duration((total - done) / rate))

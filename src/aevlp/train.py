@@ -154,6 +154,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         run.write_metrics(history)  # a run killed after its last checkpoint lacks the last line
         run.write_result(result)
     accelerator.wait_for_everyone()
+    accelerator.free_memory()  # it would keep this model and optimiser alive for the next run in this process
     return result
 
 
@@ -211,8 +212,7 @@ def train_epoch(
     arguments = options.at(epoch, config.train.epochs)
     model.train()
     losses = []
-    shown = accelerator.is_main_process
-    with progress(f"epoch {epoch} of {config.train.epochs}", len(labels), shown=shown) as advance:
+    with progress(f"epoch {epoch} of {config.train.epochs}", len(labels)) as advance:
         for index, pixels in loader:
             logits = model(pixels)
             cells, index = _global_batch(logits, index, accelerator)

@@ -51,6 +51,7 @@ def test_unknown_command(capsys):
         (["--method", "an+damp"], "the loss an reads no pseudo-labels; use --method an"),
         (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
         (["--device", "cuda"], "--device cuda: this machine has none"),
+        (["--precision", "fp16"], "--precision fp16: a CPU cannot compute in it"),
         (["--store", "/proc/nowhere"], "cannot be written"),
         (["extra"], "unexpected argument extra"),
         (["--train.batch_size", "0"], "--train.batch_size must be at least 1"),

@@ -74,6 +74,7 @@ def test_config_is_reusable_as_a_recipe(capsys, world, small, tmp_path):
     again = ["--recipe", tmp_path / "one" / "config.yaml"]
     assert aevlp(capsys, "train", world, "--out", tmp_path / "two", *again).code == 0
     one, two = (yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in ("one", "two"))
+    assert (one.pop("recipe"), two.pop("recipe")) == ("default", str(tmp_path / "one" / "config.yaml"))
     assert one == two
     assert one["damp"]["top_k"] == 2
     assert weights_of(tmp_path / "one") == weights_of(tmp_path / "two")

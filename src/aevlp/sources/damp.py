@@ -88,7 +88,7 @@ class DampSource:
             total = sum(len(self.store.rows(shard)) for _, shard in ours)
             views = self.scorer.settings.count
             log.debug("%s scores %d of %d shards", who, len(ours), len(missing))
-            with progress(f"scoring {views} views each", total, shown=self.accelerator.is_main_process) as advance:
+            with progress(f"scoring {views} views each", total) as advance:
                 for draw, shard in ours:
                     self.store.write(draw, shard, self._score(draw, shard, advance))
             self.accelerator.wait_for_everyone()
