@@ -13,7 +13,7 @@ def test_durations_are_said_as_people_do(seconds, text):
 
 def test_plain_lines_tell_rate_and_time_left(monkeypatch, caplog):
     now = iter([0.0, 5.0, 10.0, 15.0, 20.0])
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr("aevlp.progress.time.monotonic", lambda: next(now))
     caplog.set_level(logging.INFO, logger="aevlp")
     with progress("scoring", 100) as advance:
         for _ in range(4):

@@ -114,12 +114,9 @@ def evaluate(argv: Sequence[str]) -> None:
     if given.probabilities is not None and given.probabilities.exists():
         raise UserError(f"--probabilities {given.probabilities}: exists; remove it or choose another name")
 
-    from aevlp.data.load import load
+    from aevlp.data.load import load_split
 
-    data = load(given.data, config.data, store_root(config.run.store))
-    split = {"train": data.train, "val": data.val, "test": data.test}[given.split]
-    if split is None:
-        raise UserError(f"--split {given.split}: {given.data} has none; it has train and val (val may be held out of train)")
+    classes, split = load_split(given.data, config.data, store_root(config.run.store), given.split)
 
     from aevlp.engine import make_accelerator
     from aevlp.evaluate import evaluate as measure
@@ -129,19 +126,17 @@ def evaluate(argv: Sequence[str]) -> None:
 
     accelerator = make_accelerator(config.engine)
     classifier = load_classifier(run.model).to(accelerator.device)
-    if list(data.classes) != classifier.classes:
-        extra, lacking = (
-            sorted(set(data.classes) - set(classifier.classes)),
-            sorted(set(classifier.classes) - set(data.classes)),
-        )
-        how = f"only in DATA: {extra[:5]}, only in RUN: {lacking[:5]}" if extra or lacking else "their order differs"
-        raise UserError(f"{given.data} and {given.run} have different classes ({how}); use the data set's own classes.txt")
+    if list(classes) != classifier.classes:
+        only_data = ", ".join(sorted(set(classes) - set(classifier.classes))[:5])
+        only_run = ", ".join(sorted(set(classifier.classes) - set(classes))[:5])
+        how = f"only in DATA: {only_data or '-'}; only in RUN: {only_run or '-'}" if only_data or only_run else "another order"
+        raise UserError(f"{given.data} and {given.run} have different classes ({how}); a classes.txt beside the table fixes them")
     found = probabilities(classifier, split.paths, config.train.workers, accelerator)
-    measured = measure(found, split.observed if split.truth is None else split.truth, data.classes)
+    measured = measure(found, split.observed if split.truth is None else split.truth, classes)
     if not accelerator.is_main_process:
         return
     if given.probabilities is not None:
-        write_probabilities(given.probabilities, split.names, data.classes, found)
+        write_probabilities(given.probabilities, split.names, classes, found)
     _print(evaluation_table(measured, split))
 
 

@@ -69,8 +69,9 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
 
     source.fill()
-    pseudo = source.labels(1)
-    loss_options = with_expected_positives(method.loss.options(**vars(config.loss)), data, pseudo)
+    if state:
+        source.restore(state["source"])
+    loss_options = method.loss.options(**state["loss"]) if state else with_expected_positives(config.loss, data, source)
     quality = None
     if method.source != "none" and data.train.truth is not None:
         quality = Quality(data.train.observed, data.train.truth)
@@ -85,7 +86,6 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     if state:
         classifier.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        source.restore(state["source"])
         history = state["history"]
         if quality is not None:
             quality.restore(state["quality"])
@@ -103,8 +103,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         [line["val_mAP"] for line in history], config.train.patience, config.train.max_drop
     ):
         epoch = order.epoch = len(history) + 1
-        if epoch > 1:
-            pseudo = source.labels(epoch)
+        pseudo = source.labels(epoch)
         started = time.monotonic()
         loss = train_epoch(config, method.loss, loss_options, model, optimizer, loader, parts.labels, pseudo, epoch, accelerator)
         seconds = time.monotonic() - started
@@ -133,6 +132,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
                 {
                     "data": fingerprint,
                     "history": history,
+                    "loss": vars(loss_options),
                     "model": classifier.state_dict(),
                     "optimizer": optimizer.state_dict(),
                     "scaler": accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
@@ -181,16 +181,16 @@ def make_source(config: Config, data: Dataset, root: Path | None, accelerator: A
     return DampSource(data.train, data.classes, config, root, accelerator)
 
 
-def with_expected_positives(options: LossOptions, data: Dataset, pseudo: Tensor) -> LossOptions:
+def with_expected_positives(options: LossOptions, data: Dataset, source: Source) -> LossOptions:
     """The options with the expected number of positives per image estimated, where the loss wants one and none is set."""
     if getattr(options, "expected_positives", 0.0) is not None:
         return options
     if data.val.truth is not None:
-        estimate, source = float((data.val.truth == 1).sum(1).mean()), "the fully labelled validation images"
+        estimate, basis = float((data.val.truth == 1).sum(1).mean()), "the fully labelled validation images"
     else:
-        found = (data.train.observed == 1) | ((data.train.observed == 0) & (pseudo.numpy() == 1))
-        estimate, source = float(found.sum(1).mean()), "the observed and the first pseudo-labels"
-    log.info("expected positives per image: %.3f, estimated from %s (--loss.expected_positives sets it)", estimate, source)
+        found = (data.train.observed == 1) | ((data.train.observed == 0) & (source.labels(1).numpy() == 1))
+        estimate, basis = float(found.sum(1).mean()), "the observed and the first pseudo-labels"
+    log.info("expected positives per image: %.3f, estimated from %s (--loss.expected_positives sets it)", estimate, basis)
     return type(options)(**{**vars(options), "expected_positives": estimate})
 
 

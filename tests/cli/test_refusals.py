@@ -160,6 +160,9 @@ def test_eval_refuses_what_does_not_fit(capsys, world, small, tmp_path):
     assert "black" in message
     untested = write_world(tmp_path / "untested", test=0)
     assert "--split test" in refused(capsys, "eval", run, untested)
+    tests_only = write_world(tmp_path / "tests only", train=0, test=12)
+    assert "no training images" in refused(capsys, "eval", run, tests_only, "--split", "val")
+    assert aevlp(capsys, "eval", run, tests_only).code == 0
     (tmp_path / "found.csv").write_text("mine")
     assert "exists" in refused(capsys, "eval", run, world, "--probabilities", tmp_path / "found.csv")
     assert (tmp_path / "found.csv").read_text() == "mine"

@@ -10,7 +10,7 @@ from aevlp.config import DataOptions
 from aevlp.data.fingerprint import digests, set_fingerprint
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
-from aevlp.data.splits import Dataset, prepare
+from aevlp.data.splits import Dataset, Split, complete_split, prepare
 from aevlp.data.table import ImageTable
 from aevlp.errors import UserError
 from aevlp.files import write_json
@@ -25,6 +25,23 @@ def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
     Unreadable images stop it here, before anything is computed, or are left out (`bad_images`). Which they are is kept in
     `cache`, so that an image set is decoded for this once and not in every run.
     """
+    table, bad = _readable(path, options, cache)
+    return prepare(table, observe=options.observe, zeros=options.zeros, exclude=bad)
+
+
+def load_split(path: Path, options: DataOptions, cache: Path | None, name: str) -> tuple[tuple[str, ...], Split]:
+    """The classes of the image set at `path` and one of its splits; it need have no other."""
+    table, bad = _readable(path, options, cache)
+    if name != "train" and name in table.splits:
+        return table.classes, complete_split(table, name, exclude=bad)
+    if name == "test":
+        raise UserError(f"--split test: {path} has none, only {' and '.join(sorted(set(table.splits)))}")
+    data = prepare(table, observe=options.observe, zeros=options.zeros, exclude=bad)
+    return data.classes, data.train if name == "train" else data.val
+
+
+def _readable(path: Path, options: DataOptions, cache: Path | None) -> tuple[ImageTable, frozenset[int]]:
+    """The table at `path` and its rows to leave out."""
     table = read(path, options.format)
     bad = _bad_images(table, cache)
     if bad and options.bad_images == "stop":
@@ -34,13 +51,9 @@ def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
             f"(aevlp check {path} lists them), or leave them out with --bad-images skip"
         )
     if bad:
-        log.warning("%d of %d images cannot be read and are left out: %s", len(bad), len(table.names), _shown(table, bad))
-    return prepare(table, observe=options.observe, zeros=options.zeros, exclude=frozenset(bad))
-
-
-def _shown(table: ImageTable, bad: dict[int, str]) -> str:
-    names = [table.names[row] for row in list(bad)[:3]]
-    return ", ".join(names) + (", ..." if len(bad) > 3 else "")
+        names = ", ".join(table.names[row] for row in list(bad)[:3]) + (", ..." if len(bad) > 3 else "")
+        log.warning("%d of %d images cannot be read and are left out: %s", len(bad), len(table.names), names)
+    return table, frozenset(bad)
 
 
 def _bad_images(table: ImageTable, cache: Path | None) -> dict[int, str]:

@@ -88,22 +88,32 @@ def prepare(
         val_observed = observed[held_out] if val_truth is None else val_truth
     else:
         val_observed, val_truth = labels_of(table, "val")
-    test = rows_of(table, "test")
-    test_observed, test_truth = labels_of(table, "test")
-
-    def split(name: str, rows: NDArray[np.intp], observed: Labels, truth: Labels | None) -> Split:
-        stays = ~np.isin(rows, list(exclude))
-        if rows.size and not stays.any():
-            raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
-        names = tuple(table.names[row] for row in rows[stays])
-        return Split(name, table.root, names, observed[stays], None if truth is None else truth[stays])
-
     return Dataset(
         classes=table.classes,
-        train=split("train", train[kept], observed[kept], None if truth is None else truth[kept]),
-        val=split("val", val, val_observed, val_truth),
-        test=split("test", test, test_observed, test_truth) if test.size else None,
+        train=_split(table, "train", train[kept], observed[kept], None if truth is None else truth[kept], exclude),
+        val=_split(table, "val", val, val_observed, val_truth, exclude),
+        test=complete_split(table, "test", exclude=exclude) if "test" in table.splits else None,
     )
+
+
+def complete_split(table: ImageTable, name: str, *, exclude: frozenset[int] = frozenset()) -> Split:
+    """The split "val" or "test" that the table itself has, without the excluded rows."""
+    return _split(table, name, rows_of(table, name), *labels_of(table, name), exclude)
+
+
+def _split(
+    table: ImageTable,
+    name: str,
+    rows: NDArray[np.intp],
+    observed: Labels,
+    truth: Labels | None,
+    exclude: frozenset[int],
+) -> Split:
+    stays = ~np.isin(rows, list(exclude))
+    if rows.size and not stays.any():
+        raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
+    names = tuple(table.names[row] for row in rows[stays])
+    return Split(name, table.root, names, observed[stays], None if truth is None else truth[stays])
 
 
 def rows_of(table: ImageTable, split: str) -> NDArray[np.intp]:
