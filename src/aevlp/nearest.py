@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """'' or ', did you mean NAME?' for the known name most like `word`."""
-    found = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f", did you mean {found[0]}?" if found else ""
+    """` (did you mean 'dog'?)`, or nothing if no known name is near; case does not matter."""
+    by_lower = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), by_lower, n=1)
+    return f" (did you mean '{by_lower[near[0]]}'?)" if near else ""

@@ -27,14 +27,14 @@ def test_version(capsys):
 
 
 def test_unknown_command(capsys):
-    assert "unknown command trian, did you mean train?" in refused(capsys, "trian")
+    assert "unknown command trian (did you mean 'train'?)" in refused(capsys, "trian")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--epoch", "3"], "unknown option --epoch, did you mean --epochs?"),
-        (["--damp.tok_k", "3"], "unknown option --damp.tok_k, did you mean --damp.top_k?"),
+        (["--epoch", "3"], "unknown option --epoch (did you mean '--epochs'?)"),
+        (["--damp.tok_k", "3"], "unknown option --damp.tok_k (did you mean '--damp.top_k'?)"),
         (["--method", "gr", "--loss.q3", "0.9"], "unknown option --loss.q3"),
         (["--epochs", "three"], "must be a whole number, not 'three'"),
         (["--damp.noise", "maybe"], "must be true or false, not 'maybe'"),
@@ -46,8 +46,8 @@ def test_unknown_command(capsys):
         (["--damp.temperature", "0"], "--damp.temperature must be above 0, not 0.0"),
         (["--damp.negative_fraction", "1.5"], "--damp.negative_fraction must be from 0 to 1, not 1.5"),
         (["--teacher.prompt", "a photo"], "--teacher.prompt must be a text with one {} for the class name"),
-        (["--recipe", "defalt"], "--recipe defalt: no such recipe or file, did you mean default?"),
-        (["--method", "aevpl"], "--method aevpl: no such method, did you mean aevlp?; known are aevlp, gr, an, full"),
+        (["--recipe", "defalt"], "--recipe defalt: no such recipe or file (did you mean 'default'?)"),
+        (["--method", "aevpl"], "--method aevpl: no such method (did you mean 'aevlp'?); known are aevlp, gr, an, full"),
         (["--method", "an+damp"], "the loss an reads no pseudo-labels; use --method an"),
         (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
         (["--device", "cuda"], "--device cuda: this machine has none"),
@@ -117,7 +117,7 @@ def test_full_needs_complete_labels(capsys, world, small, tmp_path):
 def test_recipes_with_mistakes_name_the_line(capsys, world, tmp_path):
     recipe = tmp_path / "own.yaml"
     for text, message in (
-        ("method: aevlp\ndamp:\n  grib: 3\n", "own.yaml, line 3: unknown key damp.grib, did you mean damp.grid?"),
+        ("method: aevlp\ndamp:\n  grib: 3\n", "own.yaml, line 3: unknown key damp.grib (did you mean 'damp.grid'?)"),
         ("train:\n  epochs: many\n", "own.yaml, line 2: train.epochs must be a whole number, not 'many'"),
         ("train: [1, 2]\n", "own.yaml, line 1: train must be a mapping"),
         ("train:\n  - epochs\n", "own.yaml, line 2: train must be a mapping"),

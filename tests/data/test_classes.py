@@ -1,4 +1,5 @@
-from aevlp.data.classes import did_you_mean, some
+from aevlp.data.classes import some
+from aevlp.nearest import did_you_mean
 
 
 def test_the_nearest_name_whatever_its_case() -> None:

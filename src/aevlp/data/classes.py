@@ -1,19 +1,12 @@
-"""Class names: the list a user fixes in `classes.txt`, and help with misspelt ones."""
+"""Class names: the list a user fixes in `classes.txt`."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 from aevlp.errors import UserError
+from aevlp.nearest import did_you_mean
 
 CLASSES_FILE = "classes.txt"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean 'dog'?)`, or nothing if no known name is near."""
-    by_lower = {other.lower(): other for other in known}
-    near = get_close_matches(name.lower(), by_lower, n=1)
-    return f" (did you mean '{by_lower[near[0]]}'?)" if near else ""
 
 
 def some(names: Iterable[str], most: int = 3) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aevlp.data.classes import did_you_mean
 from aevlp.data.files import has_images
 from aevlp.data.table import ImageTable
 from aevlp.errors import UserError
+from aevlp.nearest import did_you_mean
 
 
 @dataclass(frozen=True)
