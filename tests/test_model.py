@@ -59,6 +59,65 @@ def test_pixels_are_normalised_with_the_checkpoints_own_mean_and_std(classifier)
     assert torch.allclose(classifier(pixels), classifier.network(pixel_values=values).logits, atol=1e-5)
 
 
+def write_checkpoint(folder, model):
+    model.save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps({"size": {"height": 32, "width": 32}}))
+    return folder
+
+
+def tiny(kind):
+    """A random model of another family, with parts that have no say in the logits."""
+    import transformers
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    sizes |= {"image_size": 32, "patch_size": 8}
+    torch.manual_seed(0)
+    if kind == "clip":
+        return transformers.CLIPForImageClassification(transformers.CLIPConfig(vision_config=sizes, num_labels=3))
+    if kind == "siglip":
+        return transformers.SiglipForImageClassification(transformers.SiglipConfig(vision_config=sizes, num_labels=3))
+    if kind == "dinov2":
+        return transformers.Dinov2ForImageClassification(transformers.Dinov2Config(**sizes, mlp_ratio=2, num_labels=3))
+    return transformers.ViTForImageClassification(transformers.ViTConfig(**sizes, num_labels=3))
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip", "dinov2", "vit"])
+def test_the_head_is_found_in_every_family(kind, tmp_path):
+    classifier = build_classifier(ModelOptions(str(write_checkpoint(tmp_path, tiny(kind))), 32), CLASSES, seed=0)
+    assert sorted(p.shape[0] for p in classifier.head()) == [5, 5]
+    assert len(classifier.body()) > 10
+    classifier(torch.zeros(2, 32, 32, 3, dtype=torch.uint8)).sum().backward()
+    assert all(p.grad is not None for p in [*classifier.head(), *classifier.body()])  # several processes wait for each
+
+
+def test_the_head_is_new_even_if_the_checkpoint_has_one_of_its_size(backbone):
+    one, other = (build_classifier(ModelOptions(str(backbone), 32), CLASSES[:3], seed=seed) for seed in (0, 1))
+    assert not torch.equal(one.head()[0], other.head()[0])
+
+
+def test_weights_of_another_model_are_refused(backbone, tmp_path):
+    folder = write_checkpoint(tmp_path / "mixed", tiny("vit"))
+    (folder / "config.json").write_bytes((backbone / "config.json").read_bytes())
+    with pytest.raises(UserError, match=r"its weights lack or do not fit \d+ tensors, such as resnet"):
+        build_classifier(ModelOptions(str(folder), 32), CLASSES, seed=0)
+
+
+def test_an_image_size_that_does_not_fit_is_refused(tmp_path):
+    folder = write_checkpoint(tmp_path, tiny("vit"))
+    with pytest.raises(UserError, match=r"--model.image_size 64: the backbone of .* cannot take it"):
+        build_classifier(ModelOptions(str(folder), 64), CLASSES, seed=0)
+
+
+def test_broken_weights_are_refused(backbone, classifier, tmp_path):
+    save_classifier(classifier, tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(UserError, match="cannot be loaded"):
+        load_classifier(tmp_path / "model")
+    with pytest.raises(UserError, match="not an image-classification checkpoint"):
+        build_classifier(ModelOptions(str(tmp_path / "model"), 32), CLASSES, seed=0)
+
+
 def test_a_folder_that_is_no_classifier_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.safetensors").write_bytes(b"")

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from aevlp.cache import store_root
 from aevlp.config import Config, DataOptions, EngineOptions
 from aevlp.engine import is_first_process
 from aevlp.errors import UserError
+from aevlp.methods import METHODS
 from aevlp.nearest import did_you_mean
 from aevlp.options import Parser, options_of
 from aevlp.recipe import (
@@ -32,6 +36,7 @@ from aevlp.runs import RunFolder
 
 log = logging.getLogger("aevlp")
 Arguments = Callable[[Parser], None]
+WAIT = 10.0  # seconds
 
 
 def check(argv: Sequence[str]) -> None:
@@ -96,6 +101,10 @@ def train(argv: Sequence[str]) -> None:
     _print(_summary(result, given.out))
 
 
+AS_IN_THE_RUN = ("data.observe", "data.zeros")
+"""What `eval` takes from the run, so that its validation part is the same."""
+
+
 def evaluate(argv: Sequence[str]) -> None:
     """Evaluate a trained model on a split of an image set."""
     parser = Parser("eval", evaluate.__doc__ or "")
@@ -104,13 +113,13 @@ def evaluate(argv: Sequence[str]) -> None:
     parser.add_argument("--split", choices=["train", "val", "test"], default="test", help="part of it (default: test)")
     parser.add_argument("--probabilities", type=Path, metavar="FILE.csv", help="write every image's probabilities (default: no)")
     for option in [*options_of("data", DataOptions), *options_of("", EngineOptions)]:
-        parser.add_option(option)
+        parser.add_option(replace(option, default="as in the run") if option.key in AS_IN_THE_RUN else option)
     given = parser.read(argv)
     run = RunFolder(given.run)
     if not run.config.is_file():
         raise UserError(f"{given.run}: not a run folder (no config.yaml); train one with aevlp train DATA --out {given.run}")
-    before = read_recipe(run.config)
-    config = build_config("", before["method"], {**before, **vars(given)})
+    before = {key: value for key, value in read_recipe(run.config).items() if key in (*AS_IN_THE_RUN, "store", "train.workers")}
+    config = build_config("", "an", {**before, **vars(given)})
     if given.probabilities is not None and given.probabilities.exists():
         raise UserError(f"--probabilities {given.probabilities}: exists; remove it or choose another name")
 
@@ -132,7 +141,7 @@ def evaluate(argv: Sequence[str]) -> None:
         how = f"only in DATA: {only_data or '-'}; only in RUN: {only_run or '-'}" if only_data or only_run else "another order"
         raise UserError(f"{given.data} and {given.run} have different classes ({how}); a classes.txt beside the table fixes them")
     found = probabilities(classifier, split.paths, config.train.workers, accelerator)
-    measured = measure(found, split.observed if split.truth is None else split.truth, classes)
+    measured = measure(found, split.judged_by, classes)
     if not accelerator.is_main_process:
         return
     if given.probabilities is not None:
@@ -192,7 +201,7 @@ def _configured(command: str, summary: str, argv: Sequence[str], add: Arguments)
     recipe = first.recipe or "default"
     if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
         values = read_recipe(started)  # a resumed run keeps what it was started with
-        recipe = values["recipe"]
+        recipe = values.get("recipe", recipe)
     else:
         values = read_recipe(recipe_file(recipe))
     method = first.method or values.get("method", "aevlp")
@@ -202,9 +211,8 @@ def _configured(command: str, summary: str, argv: Sequence[str], add: Arguments)
     add(parser)
     names = ", ".join(recipe_names())
     parser.add_argument("--recipe", metavar="NAME|FILE", help=f"defaults for all below: {names} or a file (default: default)")
-    parser.add_argument(
-        "--method", metavar="NAME", help=f"what to train (default: {method}); its loss decides the --loss options"
-    )
+    methods = ", ".join(f"{name} ({known.summary})" for name, known in METHODS.items())
+    parser.add_argument("--method", metavar="NAME", help=f"what to train: {methods}, or LOSS+SOURCE (default: {method})")
     for option in options:
         parser.add_option(option)
     given = parser.read(argv)
@@ -269,8 +277,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
     except UserError as error:
-        if is_first_process():
-            print(f"aevlp: {' '.join(str(error).split())}", file=sys.stderr)
+        # From a worker process an error comes with a traceback in its text; its last line is what was said there.
+        message = " ".join(str(error).rsplit("BadImage: ", 1)[-1].split())
+        if not is_first_process():
+            time.sleep(WAIT)  # what the first process has to say is mostly the same, and it says it first
+            message = f"process {os.environ['RANK']}: {message}"
+        print(f"aevlp: {message}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

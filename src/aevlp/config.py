@@ -8,13 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from aevlp.errors import UserError
+from aevlp.errors import require
 from aevlp.losses.registry import LossOptions
-
-
-def _require(holds: bool, option: str, wanted: str, value: object) -> None:
-    if not holds:
-        raise UserError(f"--{option} must be {wanted}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -22,7 +17,7 @@ class DataOptions:
     """How the image set is read."""
 
     format: str | None = None
-    """Kind of image set (folder, table); null: detected."""
+    """Kind of image set (folder, table, flat); null: detected."""
     observe: Literal["given", "single"] = "given"
     """given: train on the labels as they are; single: keep one positive per training image of a fully labelled set."""
     zeros: Literal["unknown", "negative"] = "unknown"
@@ -44,8 +39,8 @@ class TeacherOptions:
 
     def __post_init__(self) -> None:
         """Checks the prompt's slot and the batch size."""
-        _require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
-        _require(self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
+        require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
+        require(self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -79,14 +74,16 @@ class DampOptions:
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
-        _require(self.grid >= 1, "damp.grid", "at least 1", self.grid)
-        _require(self.overlap >= 0, "damp.overlap", "at least 0", self.overlap)
-        _require(self.neighbours is None or self.neighbours >= 1, "damp.neighbours", "at least 1", self.neighbours)
-        _require(self.temperature > 0, "damp.temperature", "above 0", self.temperature)
-        _require(self.top_k >= 0, "damp.top_k", "at least 0", self.top_k)
-        _require(0 <= self.negative_fraction <= 1, "damp.negative_fraction", "from 0 to 1", self.negative_fraction)
-        _require(self.seed >= 0, "damp.seed", "at least 0", self.seed)
-        _require(self.draws is None or self.draws >= 1, "damp.draws", "at least 1", self.draws)
+        require(self.grid >= 1, "damp.grid", "at least 1", self.grid)
+        require(self.overlap >= 0, "damp.overlap", "at least 0", self.overlap)
+        require(self.neighbours is None or self.neighbours >= 1, "damp.neighbours", "at least 1", self.neighbours)
+        require(self.temperature > 0, "damp.temperature", "above 0", self.temperature)
+        require(self.local_threshold >= 0, "damp.local_threshold", "at least 0", self.local_threshold)
+        require(self.global_threshold >= 0, "damp.global_threshold", "at least 0", self.global_threshold)
+        require(self.top_k >= 0, "damp.top_k", "at least 0", self.top_k)
+        require(0 <= self.negative_fraction <= 1, "damp.negative_fraction", "from 0 to 1", self.negative_fraction)
+        require(self.seed >= 0, "damp.seed", "at least 0", self.seed)
+        require(self.draws is None or self.draws >= 1, "damp.draws", "at least 1", self.draws)
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         """Checks the image size."""
-        _require(self.image_size >= 8, "model.image_size", "at least 8", self.image_size)
+        require(self.image_size >= 8, "model.image_size", "at least 8", self.image_size)
 
 
 @dataclass(frozen=True)
@@ -124,12 +121,13 @@ class TrainOptions:
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
-        _require(self.epochs >= 1, "train.epochs", "at least 1", self.epochs)
-        _require(self.batch_size >= 1, "train.batch_size", "at least 1", self.batch_size)
-        _require(self.learning_rate >= 0, "train.learning_rate", "at least 0", self.learning_rate)
-        _require(self.head_learning_rate >= 0, "train.head_learning_rate", "at least 0", self.head_learning_rate)
-        _require(self.patience >= 1, "train.patience", "at least 1", self.patience)
-        _require(self.workers >= 0, "train.workers", "at least 0", self.workers)
+        require(self.epochs >= 1, "train.epochs", "at least 1", self.epochs)
+        require(self.batch_size >= 1, "train.batch_size", "at least 1", self.batch_size)
+        require(self.learning_rate >= 0, "train.learning_rate", "at least 0", self.learning_rate)
+        require(self.head_learning_rate >= 0, "train.head_learning_rate", "at least 0", self.head_learning_rate)
+        require(self.max_drop >= 0, "train.max_drop", "at least 0", self.max_drop)
+        require(self.patience >= 1, "train.patience", "at least 1", self.patience)
+        require(self.workers >= 0, "train.workers", "at least 0", self.workers)
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         """Checks the seed."""
-        _require(self.seed >= 0, "seed", "at least 0", self.seed)
+        require(self.seed >= 0, "seed", "at least 0", self.seed)
 
 
 @dataclass(frozen=True)

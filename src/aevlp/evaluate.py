@@ -62,4 +62,4 @@ def evaluate_split(
 ) -> Evaluation:
     """The classifier's figures on a split; against its observed labels if the truth is not known."""
     found = probabilities(classifier, split.paths, workers, accelerator)
-    return evaluate(found, split.observed if split.truth is None else split.truth, classes)
+    return evaluate(found, split.judged_by, classes)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from aevlp.errors import UserError
 
@@ -22,8 +23,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
     Whatever goes wrong before that leaves the older one, or none. A full disk is a UserError.
     """
-    # The process number keeps two writers of one file apart; the last to finish wins.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # A name of its own keeps two writers of one file apart, on one machine or several; the last to finish wins.
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
@@ -59,7 +60,7 @@ def cannot_write(path: Path, error: Exception) -> UserError:
 def write_text(path: Path, text: str) -> None:
     """Writes a text file, whole."""
     with whole_file(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="surrogateescape"))  # file names need not be UTF-8
 
 
 def write_json(path: Path, value: Any) -> None:

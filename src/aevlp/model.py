@@ -17,7 +17,7 @@ from PIL import Image
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, quiet_loading
+from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, one_line, quiet_loading
 from aevlp.config import ModelOptions
 from aevlp.data.images import open_rgb
 from aevlp.errors import UserError
@@ -54,13 +54,22 @@ class Classifier(nn.Module):
         return logits
 
     def head(self) -> list[nn.Parameter]:
-        """The parameters outside the pre-trained part."""
-        body = {id(parameter) for parameter in self.network.base_model.parameters()}
-        return [parameter for parameter in self.network.parameters() if id(parameter) not in body]
+        """The parameters of the new layer on top."""
+        return [parameter for parameter in head_of(self.network).parameters() if parameter.requires_grad]
 
     def body(self) -> list[nn.Parameter]:
-        """The pre-trained parameters."""
-        return list(self.network.base_model.parameters())
+        """The pre-trained parameters that are trained."""
+        head = {id(parameter) for parameter in head_of(self.network).parameters()}
+        return [p for p in self.network.parameters() if p.requires_grad and id(p) not in head]
+
+
+def head_of(network: nn.Module) -> nn.Module:
+    """The layer that turns features into one logit per class."""
+    timm: Any = getattr(network, "timm_model", None)
+    found = getattr(network, "classifier", None) if timm is None else timm.get_classifier()
+    if not isinstance(found, nn.Module):
+        raise UserError(f"--backbone: a {type(network).__name__} has no layer called classifier; use another backbone")
+    return found
 
 
 def build_classifier(options: ModelOptions, classes: Sequence[str], seed: int) -> Classifier:
@@ -69,10 +78,10 @@ def build_classifier(options: ModelOptions, classes: Sequence[str], seed: int) -
 
     checkpoint = local_checkpoint(options.backbone, role="backbone", demo="backbone")
     settings = image_settings(checkpoint.folder)
+    where = f"--backbone {options.backbone}"
     with torch.random.fork_rng(), quiet_loading():
-        torch.manual_seed(seed_for(seed, "head"))
         try:
-            network = AutoModelForImageClassification.from_pretrained(
+            network, report = AutoModelForImageClassification.from_pretrained(
                 checkpoint.folder,
                 local_files_only=True,
                 num_labels=len(classes),
@@ -80,12 +89,38 @@ def build_classifier(options: ModelOptions, classes: Sequence[str], seed: int) -
                 label2id={name: i for i, name in enumerate(classes)},
                 problem_type="multi_label_classification",
                 ignore_mismatched_sizes=True,
+                output_loading_info=True,
                 dtype=torch.float32,
             )
-        except (ValueError, OSError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise UserError(f"--backbone {options.backbone}: not an image-classification checkpoint ({reason})") from None
-    return Classifier(network, ImageSettings(options.image_size, settings.mean, settings.std))
+        except Exception as error:  # loaders raise nearly anything on a file that is not theirs
+            raise UserError(f"{where}: not an image-classification checkpoint ({one_line(error)})") from error
+        torch.manual_seed(seed_for(seed, "head"))
+        for layer in head_of(network).modules():
+            if isinstance(layer, nn.Linear | nn.Conv2d):
+                layer.reset_parameters()  # also where the checkpoint has a head of the same size
+    head = {id(tensor) for tensor in head_of(network).state_dict(keep_vars=True).values()}
+    ours = {name for name, tensor in network.state_dict(keep_vars=True).items() if id(tensor) in head}
+    random = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])} - ours
+    if random:
+        raise UserError(f"{where}: its weights lack or do not fit {len(random)} tensors, such as {min(random)}")
+    classifier = Classifier(network, ImageSettings(options.image_size, settings.mean, settings.std))
+    _probe(classifier, where)
+    return classifier
+
+
+def _probe(classifier: Classifier, where: str) -> None:
+    """Sends one image through: a size that does not fit shows now, and parameters without a part in the logits are frozen.
+
+    Several processes would wait for the gradients of those for ever.
+    """
+    size = classifier.images.size
+    try:
+        classifier.eval()(torch.zeros(1, size, size, 3, dtype=torch.uint8)).sum().backward()
+    except (ValueError, RuntimeError) as error:
+        raise UserError(f"--model.image_size {size}: the backbone of {where} cannot take it ({one_line(error)})") from error
+    for parameter in classifier.parameters():
+        parameter.requires_grad_(parameter.grad is not None)
+        parameter.grad = None
 
 
 def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np.uint8]:
@@ -133,6 +168,9 @@ def load_classifier(folder: Path) -> Classifier:
 
     if not (folder / "model.safetensors").is_file():
         raise UserError(f"{folder}: no trained model here (model.safetensors is missing); is the training finished?")
-    with quiet_loading():
-        network = AutoModelForImageClassification.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+    try:
+        with quiet_loading():
+            network = AutoModelForImageClassification.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+    except Exception as error:
+        raise UserError(f"{folder}: the model in it cannot be loaded ({one_line(error)})") from error
     return Classifier(network, image_settings(folder))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -115,10 +116,11 @@ class Parser(argparse.ArgumentParser):
             usage=argparse.SUPPRESS,
         )
         self.command = command
+        self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # argparse knows no exponents
 
     def error(self, message: str) -> NoReturn:
-        """One line, with the command in front."""
-        raise UserError(f"aevlp {self.command}: {message}; see aevlp {self.command} --help")
+        """One line."""
+        raise UserError(f"{message}; see aevlp {self.command} --help")
 
     def add_option(self, option: Option) -> None:
         """An option of a dataclass, under its key and its short name; absent from the result when the user does not say it."""

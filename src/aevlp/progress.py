@@ -15,10 +15,10 @@ log = logging.getLogger("aevlp")
 
 
 @contextmanager
-def progress(what: str, total: int, unit: str = "images") -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """A function to call with the number of items just finished; of several processes, the first shows its own."""
     if is_first_process() and sys.stderr.isatty():
-        with _bar(what, total, unit) as advance:
+        with _bar(what, total) as advance:
             yield advance
         return
 
@@ -32,13 +32,13 @@ def progress(what: str, total: int, unit: str = "images") -> Iterator[Callable[[
         if is_first_process() and now - last >= LINE_EVERY and done < total:
             last = now
             rate = done / (now - started)
-            log.info("%s: %d of %d %s, %.1f/s, %s left", what, done, total, unit, rate, duration((total - done) / rate))
+            log.info("%s: %d of %d images, %.1f/s, %s left", what, done, total, rate, duration((total - done) / rate))
 
     yield line
 
 
 @contextmanager
-def _bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -46,12 +46,12 @@ def _bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[unit]}, {task.fields[rate]:.1f}/s,"),
+        TextColumn("images, {task.fields[rate]:.1f}/s,"),
         TimeRemainingColumn(),
         TextColumn("left"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total, unit=unit, rate=0.0)
+        task = bar.add_task(what, total=total, rate=0.0)
 
         def advance(count: int) -> None:
             bar.update(task, advance=count, rate=bar.tasks[0].speed or 0.0)

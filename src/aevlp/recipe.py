@@ -76,6 +76,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
     values: dict[str, Any] = {}
     for key, text, line in _scalars(path):
+        if not text and any(name.startswith(f"{key}.") for name in known):
+            continue  # a section with nothing in it
         if key not in known:
             raise UserError(f"{path}, line {line}: unknown key {key}{did_you_mean(key, known)}")
         try:
@@ -89,8 +91,8 @@ def _scalars(path: Path) -> list[tuple[str, str, int]]:
     """(key with dots, text, line number) of every value in a YAML file of mappings."""
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise UserError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
     found: list[tuple[str, str, int]] = []
 
     def walk(node: yaml.Node | None, prefix: str) -> None:

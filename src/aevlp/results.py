@@ -84,9 +84,8 @@ def evaluation_table(measured: Evaluation, split: Split) -> Table:
     table = Table("class", "positives", "AP", title=f"{split.name}: mAP {measured.mAP:.2f}{bound}", title_justify="left")
     if measured.mAP != measured.mAP_present:
         table.caption = f"{measured.mAP_present:.2f} over the classes that have a positive"
-    labels = split.observed if split.truth is None else split.truth
     for column, (name, value) in enumerate(measured.per_class_AP.items()):
-        table.add_row(escape(name), str((labels[:, column] == 1).sum()), "-" if value is None else f"{value:.2f}")
+        table.add_row(escape(name), str((split.judged_by[:, column] == 1).sum()), "-" if value is None else f"{value:.2f}")
     return table
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from aevlp.config import Config
+from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.files import cannot_write, whole_file, write_json, write_text
 from aevlp.recipe import read_recipe
@@ -50,12 +51,16 @@ class RunFolder:
 
     def check_free(self, *, overwrite: bool) -> None:
         """Refuses a folder with something in it, unless it is a run that may be overwritten."""
-        if not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir())):
+        if not self.path.exists() or (self.path.is_dir() and not any(self._content())):
             return
         if not self.config.is_file():
             raise UserError(f"--out {self.path}: exists and is not a run folder; choose another place")
         if not overwrite:
             raise UserError(f"--out {self.path}: this run exists; continue it with --resume or replace it with --overwrite")
+
+    def _content(self) -> Iterator[Path]:
+        """What is in the folder, but for what a killed process left half-written."""
+        return (path for path in self.path.iterdir() if path.suffix != ".part")
 
     def check_resumable(self, config: Config) -> None:
         """Refuses to resume what is not there or was started otherwise."""
@@ -63,6 +68,8 @@ class RunFolder:
             raise UserError(f"--resume: {self.path} is not a run folder (no config.yaml); start without --resume")
         before, now = read_recipe(self.config), _flat(config.as_recipe())
         changed = [key for key in {**before, **now} if key not in FREE and before.get(key) != now.get(key)]
+        if "none" in (before.get("store"), now["store"]) and before.get("store") != now["store"]:
+            changed.append("store")  # without a store every epoch has a draw of its own
         if changed:
             shown = ", ".join(f"{key} was {before.get(key)} and is now {now.get(key)}" for key in changed)
             raise UserError(f"--resume: {self.path} was started with another configuration: {shown}")
@@ -70,9 +77,10 @@ class RunFolder:
     def create(self, config: Config, command: str) -> None:
         """Makes the folder anew with its configuration in it."""
         try:
-            if self.path.exists():
-                shutil.rmtree(self.path)
-            self.path.mkdir(parents=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            # The folder itself stays (it may be a link or a mount). What makes it a run goes last: killed here, it still is one.
+            for path in sorted(self.path.iterdir(), key=lambda path: path == self.config):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         except OSError as error:
             raise cannot_write(self.path, error) from error
         head = f"# made by: {command}\n# run it again: aevlp train DATA --out RUN --recipe {self.config}\n\n"
@@ -122,8 +130,8 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 @contextmanager
 def log_to(file: Path) -> Iterator[None]:
-    """While it lasts, everything logged is also appended to a file, with the time and in detail."""
-    handler = logging.FileHandler(file, encoding="utf-8")
+    """While it lasts, everything that the first process logs is also appended to a file, with the time and in detail."""
+    handler = logging.FileHandler(file, encoding="utf-8") if is_first_process() else logging.NullHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     handler.setLevel(logging.DEBUG)
     log = logging.getLogger("aevlp")

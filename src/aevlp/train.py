@@ -57,7 +57,7 @@ def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: 
         )
     labels = training_labels(data.train, method.loss)
     classifier = build_classifier(config.model, data.classes, config.run.seed)
-    return Parts(method, labels, make_source(config, data, root, accelerator), classifier)
+    return Parts(method, labels, make_source(method, config, data, root, accelerator), classifier)
 
 
 def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerator: Accelerator) -> dict[str, Any]:
@@ -170,9 +170,9 @@ def training_labels(split: Split, loss: Loss) -> Tensor:
     return torch.from_numpy(split.truth)
 
 
-def make_source(config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Source:
+def make_source(method: Method, config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Source:
     """The method's source of pseudo-labels."""
-    if find_method(config.method).source == "none":
+    if method.source == "none":
         from aevlp.sources.none import NoSource
 
         return NoSource(*data.train.observed.shape)
@@ -211,35 +211,40 @@ def train_epoch(
     torch.manual_seed(seed_for(config.run.seed, "dropout", epoch, accelerator.process_index))
     arguments = options.at(epoch, config.train.epochs)
     model.train()
-    losses = []
+    losses, seen = [], 0
     with progress(f"epoch {epoch} of {config.train.epochs}", len(labels)) as advance:
         for index, pixels in loader:
             logits = model(pixels)
-            cells, index = _global_batch(logits, index, accelerator)
-            seen = [table[index.cpu()].to(cells.device) for table in ((labels, pseudo) if loss.reads_pseudo else (labels,))]
-            value = loss.function(cells, *seen, **arguments)
+            count = min(config.train.batch_size, len(labels) - seen)
+            cells, index = _global_batch(logits, index, count, accelerator)
+            tables = (labels, pseudo) if loss.reads_pseudo else (labels,)
+            value = loss.function(cells, *(table[index.cpu()].to(cells.device) for table in tables), **arguments)
+            # A process all of whose images are repeats takes part in the backward pass too: the others wait for it.
+            value = value + 0 * logits.sum()
             # Each process holds the gradient of its own images' share; their mean is taken over the processes.
             accelerator.backward(value * accelerator.num_processes)
             optimizer.step()
             optimizer.zero_grad()
             losses.append(value.detach())
-            advance(len(index))
+            seen += count
+            advance(count)
     for buffer in model.buffers():  # each process has its own running statistics: the first one's count
         broadcast(buffer)
     return float(torch.stack(losses).mean())
 
 
-def _global_batch(logits: Tensor, index: Tensor, accelerator: Accelerator) -> tuple[Tensor, Tensor]:
+def _global_batch(logits: Tensor, index: Tensor, count: int, accelerator: Accelerator) -> tuple[Tensor, Tensor]:
     """Logits and indices of the whole batch, over all processes, so that a loss never depends on how it is shared.
 
-    Gradients flow to this process's part alone.
+    Gradients flow to this process's part alone. A last batch that could not be shared evenly has images repeated at its end:
+    only the first `count` are its own.
     """
     if accelerator.num_processes == 1:
         return logits, index
     cells = accelerator.gather(logits.detach()).clone()
     first = accelerator.process_index * len(logits)
     cells[first : first + len(logits)] = logits
-    return cells, accelerator.gather(index)
+    return cells[:count], accelerator.gather(index)[:count]
 
 
 def should_stop(values: Sequence[float], patience: int, max_drop: float) -> bool:

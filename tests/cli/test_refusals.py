@@ -49,6 +49,10 @@ def test_unknown_command(capsys):
         (["--recipe", "defalt"], "--recipe defalt: no such recipe or file (did you mean 'default'?)"),
         (["--method", "aevpl"], "--method aevpl: no such method (did you mean 'aevlp'?); known are aevlp, gr, an, full"),
         (["--method", "an+damp"], "the loss an reads no pseudo-labels; use --method an"),
+        (["--loss.q1", "0"], "--loss.q1 must be above 0, not 0.0"),
+        (["--loss.sigma1", "0"], "--loss.sigma1 must be above 0"),
+        (["--loss.lambda1", "0.9"], "--loss.lambda1 must be from 0 to --loss.lambda2 (0.7), not 0.9"),
+        (["--loss.expected_positives", "-1e0"], "--loss.expected_positives must be above 0, not -1.0"),
         (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
         (["--device", "cuda"], "--device cuda: this machine has none"),
         (["--precision", "fp16"], "--precision fp16: a CPU cannot compute in it"),
@@ -80,6 +84,7 @@ def test_missing_and_empty_image_sets(capsys, tmp_path, monkeypatch, command):
 def test_a_class_without_examples_stops_training(capsys, own_world, small, tmp_path):
     (own_world / "classes.txt").write_text((own_world / "classes.txt").read_text() + "white\n")
     message = refused(capsys, "train", own_world, "--out", tmp_path / "run", *small)
+    assert refused(capsys, "check", own_world).endswith(message)
     assert "1 of 7 classes have no example" in message
     assert "white" in message
     assert not (tmp_path / "run").exists()
@@ -121,7 +126,8 @@ def test_recipes_with_mistakes_name_the_line(capsys, world, tmp_path):
         ("train:\n  epochs: many\n", "own.yaml, line 2: train.epochs must be a whole number, not 'many'"),
         ("train: [1, 2]\n", "own.yaml, line 1: train must be a mapping"),
         ("train:\n  - epochs\n", "own.yaml, line 2: train must be a mapping"),
-        ("a: b: c\n", "not a YAML file"),
+        ("damp:\n  # grid: 3\nmethod: aevpl\n", "did you mean 'aevlp'?"),
+        ("a: b: c\n", "cannot be read as YAML"),
     ):
         recipe.write_text(text)
         assert message in refused(capsys, "train", world, "--out", tmp_path / "run", "--recipe", recipe)

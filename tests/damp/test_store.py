@@ -9,7 +9,7 @@ from aevlp.damp.views import ViewSettings
 from aevlp.errors import UserError
 
 VIEWS = ViewSettings(size=16, grid=2, overlap=0.2, augment=True, seed=0)
-KEY = StoreKey(teacher="t", mean=(0.5,) * 3, std=(0.5,) * 3, views=VIEWS, images="i")
+KEY = StoreKey(teacher="t", mean=(0.5,) * 3, std=(0.5,) * 3, precision="fp32", views=VIEWS, images="i")
 COUNT = SHARD + 10
 
 
@@ -38,11 +38,12 @@ def test_what_is_written_is_read_back(tmp_path):
 @pytest.mark.parametrize(
     "other",
     [
-        StoreKey("other", KEY.mean, KEY.std, VIEWS, "i"),
-        StoreKey("t", (0.4, 0.5, 0.5), KEY.std, VIEWS, "i"),
-        StoreKey("t", KEY.mean, KEY.std, ViewSettings(16, 3, 0.2, True, 0), "i"),
-        StoreKey("t", KEY.mean, KEY.std, ViewSettings(16, 2, 0.2, True, 1), "i"),
-        StoreKey("t", KEY.mean, KEY.std, VIEWS, "other"),
+        StoreKey("t", KEY.mean, KEY.std, "bf16", VIEWS, "i"),
+        StoreKey("other", KEY.mean, KEY.std, "fp32", VIEWS, "i"),
+        StoreKey("t", (0.4, 0.5, 0.5), KEY.std, "fp32", VIEWS, "i"),
+        StoreKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 3, 0.2, True, 0), "i"),
+        StoreKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 2, 0.2, True, 1), "i"),
+        StoreKey("t", KEY.mean, KEY.std, "fp32", VIEWS, "other"),
     ],
 )
 def test_other_weights_views_or_images_have_another_folder(tmp_path, other):

@@ -30,6 +30,11 @@ DEAD_AFTER = 3600.0  # seconds
 Embeddings = npt.NDArray[np.float16]
 
 
+def shards_of(count: int) -> list[range]:
+    """The rows of each shard of `count` images."""
+    return [range(first, min(first + SHARD, count)) for first in range(0, count, SHARD)]
+
+
 @dataclass(frozen=True)
 class StoreKey:
     """All that decides the embeddings of an image set."""
@@ -37,6 +42,7 @@ class StoreKey:
     teacher: str  # fingerprint of its weights
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    precision: str
     views: ViewSettings
     images: str  # fingerprint of the image set
 
@@ -74,14 +80,9 @@ class ViewStore:
                 if time.time() - part.stat().st_mtime > DEAD_AFTER:
                     part.unlink()
 
-    @property
-    def shards(self) -> int:
-        """Shards per draw."""
-        return -(-self.count // SHARD)
-
     def rows(self, shard: int) -> range:
         """The images of a shard."""
-        return range(shard * SHARD, min((shard + 1) * SHARD, self.count))
+        return shards_of(self.count)[shard]
 
     def path(self, draw: int, shard: int) -> Path:
         """The file of a shard."""
@@ -89,7 +90,7 @@ class ViewStore:
 
     def missing(self, draws: int) -> list[tuple[int, int]]:
         """(draw, shard) of all that the first `draws` draws still lack."""
-        return [(d, s) for d in range(draws) for s in range(self.shards) if not self.path(d, s).is_file()]
+        return [(d, s) for d in range(draws) for s in range(len(shards_of(self.count))) if not self.path(d, s).is_file()]
 
     def write(self, draw: int, shard: int, embeddings: Embeddings) -> None:
         """Completes a shard with float16 [images of the shard, V, K]."""
@@ -101,18 +102,16 @@ class ViewStore:
         with whole_file(self.path(draw, shard)) as file:
             file.write(content.getbuffer())
 
-    def _shard(self, draw: int, shard: int) -> Embeddings:
+    def read(self, draw: int, shard: int) -> Embeddings:
+        """Float16 [images of the shard, V, K], memory-mapped."""
         if (draw, shard) not in self._open:
             path = self.path(draw, shard)
+            advice = "remove it and start again, it will be scored anew"
             try:
                 array = np.load(path, mmap_mode="r")
             except (OSError, ValueError, EOFError) as error:
-                raise UserError(f"{path}: damaged shard ({error}); remove it and start again, it will be scored anew") from None
+                raise UserError(f"{path}: damaged shard ({error}); {advice}") from None
             if array.shape != (len(self.rows(shard)), *self.shape):
-                raise UserError(f"{path}: damaged shard (shape {array.shape}); remove it and start again, it will be scored anew")
+                raise UserError(f"{path}: damaged shard (shape {array.shape}); {advice}")
             self._open[draw, shard] = array
         return self._open[draw, shard]
-
-    def read(self, draw: int, shard: int) -> Embeddings:
-        """Float16 [images of the shard, V, K], memory-mapped."""
-        return self._shard(draw, shard)

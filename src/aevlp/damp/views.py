@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -86,7 +87,7 @@ def floor_boxes(width: int, height: int, grid: int) -> Tensor:
 
 def _generator(seed: int, draw: int, name: str) -> np.random.Generator:
     """The generator of one image in one draw; it does not depend on the other images or on any order."""
-    identity = np.frombuffer(blake2b(name.encode(), digest_size=16).digest(), dtype="<u4")
+    identity = np.frombuffer(blake2b(os.fsencode(name), digest_size=16).digest(), dtype="<u4")
     return np.random.default_rng([seed, draw, *identity.tolist()])
 
 

@@ -10,7 +10,7 @@ from aevlp.data.classes import some
 from aevlp.data.fingerprint import digests
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
-from aevlp.data.splits import Observe, Zeros, hold_out, labels_of, prepare
+from aevlp.data.splits import Observe, Zeros, hold_out, labels_of, prepare, require_examples
 from aevlp.data.table import SPLITS, ImageTable, Labels
 from aevlp.errors import UserError
 
@@ -90,6 +90,8 @@ def check(
         without = dataset.classes_without_positive()
         if "val" not in table.splits:
             held_out = len(hold_out(table.splits.count("train"))[1])
+        if len(without) < len(table.classes):  # with nothing observed at all, it is a set to be labelled, not trained on
+            require_examples(dataset)
     except UserError as error:
         problems.append(str(error))
     seen = (observed["train"] == 1).sum(axis=0) if "train" in observed else [0] * len(table.classes)

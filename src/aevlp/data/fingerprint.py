@@ -6,7 +6,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 from aevlp.data.threads import in_threads
-from aevlp.errors import UserError
 
 BLOCK = 4096
 
@@ -33,6 +32,6 @@ def _digest(path: Path) -> str:
             first = file.read(BLOCK)
             file.seek(max(size - BLOCK, 0))
             last = file.read(BLOCK)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check that it exists and may be read") from None
+    except OSError:
+        return "unreadable"  # what is wrong with it is said when its pixels are wanted
     return blake2b(size.to_bytes(8, "little") + first + last, digest_size=16).hexdigest()

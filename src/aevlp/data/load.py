@@ -58,13 +58,19 @@ def _readable(path: Path, options: DataOptions, cache: Path | None) -> tuple[Ima
 
 def _bad_images(table: ImageTable, cache: Path | None) -> dict[int, str]:
     """Row -> reason of the images that cannot be read; from the cache if this very set has been looked at before."""
+    rows = list(range(len(table.names)))
     known = None
     if cache is not None:
         known = cache / "readable" / f"{set_fingerprint(table.names, digests(table.paths))}.json"
         if known.is_file():
-            return {int(row): reason for row, reason in json.loads(known.read_text()).items()}
-    with progress("reading every image once", len(table.names)) as advance:
-        bad = bad_images(table.paths, progress=lambda _: advance(1))
+            # What could not be read then may be readable now (a full table of open files, a lost network drive).
+            rows = [int(row) for row in json.loads(known.read_text())]
+    with progress("reading every image once", len(rows)) as advance:
+        found = bad_images([table.paths[row] for row in rows], progress=lambda _: advance(1))
+    bad = {rows[index]: reason for index, reason in found.items()}
     if known is not None:
-        write_json(known, bad)
+        try:
+            write_json(known, bad)
+        except UserError as error:  # a cache that cannot be written is only slower
+            log.debug("%s", error)
     return bad

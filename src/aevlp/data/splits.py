@@ -35,6 +35,11 @@ class Split:
     """int8[N, C] in {1, -1}: what it is judged by; None if it is not known completely."""
 
     @property
+    def judged_by(self) -> Labels:
+        """The truth or, where it is not known, the observed labels."""
+        return self.observed if self.truth is None else self.truth
+
+    @property
     def paths(self) -> list[Path]:
         """The image files, in order."""
         return [self.root / name for name in self.names]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aevlp.errors import require
 from aevlp.losses.cells import log_probabilities
 from aevlp.losses.gr import GrOptions, closeness, unknown_loss
 from aevlp.losses.registry import register_loss
@@ -36,6 +37,15 @@ class GprOptions(GrOptions):
     """Weight of the regulariser that holds the sum of p at expected_positives (VOC 0.05; COCO, NUS 0.001; CUB 0.01)."""
     expected_positives: float | None = None
     """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4); null: estimated from the data."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        super().__post_init__()
+        require(0 <= self.q3 <= 1, "loss.q3", "from 0 to 1", self.q3)
+        require(0 <= self.lambda1 <= self.lambda2, "loss.lambda1", f"from 0 to --loss.lambda2 ({self.lambda2})", self.lambda1)
+        require(self.eta >= 0, "loss.eta", "at least 0", self.eta)
+        expected = self.expected_positives
+        require(expected is None or expected > 0, "loss.expected_positives", "above 0", expected)
 
     def at(self, epoch: int, epochs: int) -> dict[str, Any]:
         """Keyword arguments of `gpr` in epoch 1..epochs."""

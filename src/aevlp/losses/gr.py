@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aevlp.errors import require
 from aevlp.losses.cells import log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 from aevlp.losses.schedules import alpha, beta
@@ -44,6 +45,11 @@ class GrOptions(LossOptions):
     """Robustness of the negative side of an unknown label: 1 is mean absolute error, towards 0 cross-entropy (CUB 1.5)."""
     q2: float = 0.01
     """Robustness of the positive side of an unknown label."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        for name in ("sigma0", "sigma1", "q1", "q2"):
+            require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
 
     def at(self, epoch: int, epochs: int) -> dict[str, Any]:
         """Keyword arguments of `gr` in epoch 1..epochs."""

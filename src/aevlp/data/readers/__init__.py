@@ -62,6 +62,9 @@ def read(path: Path, format: str | None = None) -> ImageTable:
         raise UserError(f"{error.filename or path}: cannot be read ({error.strerror}); check its permissions") from None
     if not table.names:
         raise UserError(f"{path}: no images in it (read as {reader.name}); add some, or check the path")
+    for name in table.classes:
+        if not name.isprintable():  # such as a folder name that is not UTF-8
+            raise UserError(f"{path}: the class name {name!r} is not readable text; rename it")
     if len(table.classes) < 2:
         raise UserError(
             f"{path}: only one class ('{table.classes[0]}'); a multi-label classifier needs at least two"

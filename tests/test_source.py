@@ -1,0 +1,69 @@
+"""The damp source: what it scores, what it keeps, what it labels with."""
+
+import pytest
+import torch
+from accelerate import Accelerator
+
+from aevlp.checkpoints import IMAGENET_MEAN, IMAGENET_STD
+from aevlp.data import prepare, read
+from aevlp.recipe import build_config
+from aevlp.sources.damp import DampSource
+
+SMALL = {"teacher.name": "tests.colours:teacher", "damp.temperature": 0.1, "train.epochs": 3}
+
+
+@pytest.fixture
+def make(world, tmp_path):
+    data = prepare(read(world), observe="single")
+
+    def source(**values):
+        config = build_config("test", "aevlp", {**SMALL, **values})
+        made = DampSource(data.train, data.classes, config, tmp_path / "views", Accelerator(cpu=True))
+        made.fill()
+        return made
+
+    return source
+
+
+def test_labels_change_from_epoch_to_epoch_and_are_mostly_right(make):
+    source = make()
+    first, second = source.labels(1), source.labels(2)
+    assert first.dtype == torch.int8
+    assert not torch.equal(first, second)
+    assert torch.equal(source.labels(1), first)
+    assert (first == -1).sum(1).tolist() == [1] * len(first)  # floor(0.2 * 6) classes
+
+
+def test_the_noise_of_a_checkpoint_is_used(make):
+    source = make(**{"damp.neighbours": 3})
+    before = source.labels(1)
+    state = source.state()
+    source.restore({"weights": [50 * weight for weight in state["weights"]]})
+    assert not torch.equal(source.labels(1), before)
+    source.restore(state)
+    assert torch.equal(source.labels(1), before)
+
+
+def test_released_code_normalises_as_imagenet_does(make):
+    released = make(compat="released-code")
+    assert released.scorer.settings.released_code
+    assert released.scorer.mean.flatten().tolist() == pytest.approx(IMAGENET_MEAN)
+    assert released.scorer.std.flatten().tolist() == pytest.approx(IMAGENET_STD)
+    assert (released.labels(1) != -1).all()
+    paper = make()
+    assert paper.scorer.mean.flatten().tolist() == [0.5] * 3
+    assert released.store is not None
+    assert paper.store is not None
+    assert released.store.folder != paper.store.folder
+
+
+def test_later_epochs_take_each_view_from_one_of_the_draws(make):
+    source = make(**{"damp.draws": 2})
+    draws = [source.store.read(draw, 0) for draw in range(2)]
+    mixed = source._embeddings(3, 0)
+    from_first = (mixed == draws[0]).all(-1)
+    from_second = (mixed == draws[1]).all(-1)
+    assert (from_first | from_second).all()
+    assert 0.4 < (from_second & ~from_first).sum() / (from_first ^ from_second).sum() < 0.6
+    again = make(**{"damp.draws": 2, "seed": 1})._embeddings(3, 0)
+    assert (again != mixed).any()
