@@ -8,6 +8,7 @@ from PIL import Image
 
 from tests.cli.run import aevlp, refused
 from tests.colours import write_world
+from tests.data.test_images import png_header
 
 
 @pytest.fixture
@@ -194,13 +195,17 @@ def test_check_lists_what_is_wrong_and_fails(capsys, own_world):
     data = (own_world / "images" / "001.png").read_bytes()
     (own_world / "images" / "001.png").write_bytes(data[: len(data) // 2])
     (own_world / "images" / "002.png").write_bytes(b"")
+    (own_world / "images" / "003.png").write_bytes(png_header(30_000, 30_000))
+    (own_world / "images" / "004.png").write_text("hello")
     answer = aevlp(capsys, "check", own_world)
     assert answer.code == 2
     assert "images/001.png" in answer.out
     assert "truncated" in answer.out
     assert "images/002.png" in answer.out
     assert "empty" in answer.out
-    assert "2 " in answer.err
+    assert "images/003.png: too many pixels" in answer.out
+    assert "images/004.png: not an image" in answer.out
+    assert "4 of 56 images cannot be read" in answer.err
 
 
 def test_check_understands_its_options(capsys, own_world):
