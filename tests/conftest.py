@@ -2,6 +2,9 @@ import logging
 import os
 from pathlib import Path
 
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as the command line does; before torch is loaded
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
 import pytest
 
 from tests.colours import write_backbone, write_world
@@ -42,6 +45,3 @@ def small(backbone) -> list[str]:
         *("--model.image_size", "32", "--epochs", "3", "--train.workers", "0", "--device", "cpu"),
         *("--train.learning_rate", "1e-3", "--train.head_learning_rate", "1e-2", "--damp.temperature", "0.1"),
     ]
-
-
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
