@@ -2,7 +2,7 @@ import logging
 import os
 from pathlib import Path
 
-os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as the command line does; before torch is loaded
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # tests run side by side; before torch is loaded
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
