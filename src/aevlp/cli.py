@@ -264,8 +264,8 @@ def _set_up_logging() -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs a command. Exit codes: 0 done; 2 the user can put it right (one line on stderr); 1 a bug (traceback)."""
     argv = sys.argv[1:] if argv is None else argv
-    # Threads that spin long while they wait stop each other when anything else runs on the cores: two trainings side by side
-    # took 20 times as long per step. It must be said before torch is loaded.
+    # Threads that spin long while they wait stop each other when anything else runs on the cores. It must be said before torch
+    # is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     _set_up_logging()
     try:
