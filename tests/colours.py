@@ -1,6 +1,7 @@
 """A world of coloured squares, and a teacher and a backbone small enough for tests."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,16 @@ class ColourTeacher:
 
 def teacher() -> ColourTeacher:
     return ColourTeacher()
+
+
+class SlowTeacher(ColourTeacher):
+    def encode_images(self, pixels: Tensor) -> Tensor:
+        time.sleep(0.02)
+        return super().encode_images(pixels)
+
+
+def slow_teacher() -> ColourTeacher:
+    return SlowTeacher()
 
 
 def write_world(folder: Path, *, train: int = 40, test: int = 16, seed: int = 0, size: tuple[int, int] = (48, 40)) -> Path:

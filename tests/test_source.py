@@ -6,6 +6,8 @@ from accelerate import Accelerator
 
 from aevlp.checkpoints import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.data import prepare, read
+from aevlp.engine import teacher_precision
+from aevlp.errors import UserError
 from aevlp.recipe import build_config
 from aevlp.sources.damp import DampSource
 
@@ -47,11 +49,11 @@ def test_the_noise_of_a_checkpoint_is_used(make):
 def test_released_code_normalises_as_imagenet_does(make):
     released = make(compat="released-code")
     assert released.scorer.settings.released_code
-    assert released.scorer.mean.flatten().tolist() == pytest.approx(IMAGENET_MEAN)
-    assert released.scorer.std.flatten().tolist() == pytest.approx(IMAGENET_STD)
+    assert released.scorer.mean == pytest.approx(IMAGENET_MEAN)
+    assert released.scorer.std == pytest.approx(IMAGENET_STD)
     assert (released.labels(1) != -1).all()
     paper = make()
-    assert paper.scorer.mean.flatten().tolist() == [0.5] * 3
+    assert paper.scorer.mean == (0.5, 0.5, 0.5)
     assert released.store is not None
     assert paper.store is not None
     assert released.store.folder != paper.store.folder
@@ -60,10 +62,32 @@ def test_released_code_normalises_as_imagenet_does(make):
 def test_later_epochs_take_each_view_from_one_of_the_draws(make):
     source = make(**{"damp.draws": 2})
     draws = [source.store.read(draw, 0) for draw in range(2)]
-    mixed = source._embeddings(3, 0)
+    mixed = source._seen(3, 0)
     from_first = (mixed == draws[0]).all(-1)
     from_second = (mixed == draws[1]).all(-1)
     assert (from_first | from_second).all()
     assert 0.4 < (from_second & ~from_first).sum() / (from_first ^ from_second).sum() < 0.6
-    again = make(**{"damp.draws": 2, "seed": 1})._embeddings(3, 0)
+    again = make(**{"damp.draws": 2, "seed": 1})._seen(3, 0)
     assert (again != mixed).any()
+
+
+def test_without_a_store_the_labels_are_the_same(make, world, tmp_path):
+    """Also where a shard ends in the middle of a batch."""
+    stored = make()
+    data = prepare(read(world), observe="single")
+    config = build_config("test", "aevlp", SMALL)
+    in_loop = DampSource(data.train, data.classes, config, None, Accelerator(cpu=True))
+    for epoch in (1, 2):
+        assert torch.equal(in_loop.labels(epoch), stored.labels(epoch))
+
+
+def test_half_precision_is_for_gpus_and_eight_bits_for_cpus(make):
+    with pytest.raises(UserError, match=r"--teacher\.precision fp16: a CPU cannot"):
+        make(**{"teacher.precision": "fp16"})
+    with pytest.raises(UserError, match=r"--teacher\.precision int8: not for a teacher of your own"):
+        make(**{"teacher.precision": "int8"})
+    gpu = torch.device("cuda")
+    assert teacher_precision("auto", gpu) == "fp16"
+    assert teacher_precision("auto", torch.device("cpu")) == "fp32"
+    with pytest.raises(UserError, match="only a CPU computes in it"):
+        teacher_precision("int8", gpu)

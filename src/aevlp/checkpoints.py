@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aevlp
-from aevlp.errors import UserError
+from aevlp.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo
@@ -105,12 +105,6 @@ def quiet_loading() -> Iterator[None]:
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
-
-
-def one_line(error: BaseException) -> str:
-    """The error's kind and the first line of what it says, for the end of a one-line message."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
 
 
 def are_three_numbers(value: object) -> bool:

@@ -34,13 +34,15 @@ class TeacherOptions:
     """Hub name or folder of a CLIP-like checkpoint, package.module:factory, or demo."""
     prompt: str = "a photo of a {}."
     """Text that stands for a class; {} is the class name."""
-    batch_size: int = 256
-    """Views per forward pass."""
+    batch_size: int | None = None
+    """Views per forward pass; null: 256, or 40 on a CPU, where each core has a batch of its own."""
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
+    """Arithmetic of the teacher; auto: fp16 on a GPU, else fp32; int8: linear layers in 8 bits, on a CPU only."""
 
     def __post_init__(self) -> None:
         """Checks the prompt's slot and the batch size."""
         require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
-        require(self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
+        require(self.batch_size is None or self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class TrainOptions:
     max_drop: float = 2.0
     """Stop when validation mAP falls more than this many points under the best."""
     workers: int = 2
-    """Worker processes that read images; 0: read them in the training process."""
+    """Threads that read images ahead."""
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
@@ -127,7 +129,7 @@ class TrainOptions:
         require(self.head_learning_rate >= 0, "train.head_learning_rate", "at least 0", self.head_learning_rate)
         require(self.max_drop >= 0, "train.max_drop", "at least 0", self.max_drop)
         require(self.patience >= 1, "train.patience", "at least 1", self.patience)
-        require(self.workers >= 0, "train.workers", "at least 0", self.workers)
+        require(self.workers >= 1, "train.workers", "at least 1", self.workers)
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class EngineOptions:
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Device to compute on; auto: the fastest there is."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Arithmetic of the forward passes; losses are computed in fp32 always."""
+    """Arithmetic of the classifier's forward passes; losses are computed in fp32 always."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import logging
 import re
 import string
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -13,8 +14,8 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from aevlp.checkpoints import Checkpoint, are_three_numbers, image_settings, local_checkpoint, one_line, quiet_loading
-from aevlp.errors import UserError
+from aevlp.checkpoints import Checkpoint, are_three_numbers, image_settings, local_checkpoint, quiet_loading
+from aevlp.errors import UserError, one_line
 
 TEXTS_AT_ONCE = 256
 
@@ -47,27 +48,31 @@ class Teacher(Protocol):
         """Embeddings [C, K] of C texts."""
 
 
-def load_teacher(name: str, device: torch.device) -> Teacher:
+def load_teacher(name: str, device: torch.device, precision: str = "fp32") -> Teacher:
     """The teacher that `--teacher NAME` means, on `device`.
 
     `name` is a folder with a transformers checkpoint, a name on the hub, "demo", or `package.module:factory`:
-    a function without arguments that returns a `Teacher`.
+    a function without arguments that returns a `Teacher`. `precision` int8: the linear layers of its image side in 8 bits.
     """
     if re.fullmatch(r"[\w.]+:[\w.]+", name) and not Path(name).exists():
+        if precision == "int8":
+            raise UserError(f"--teacher.precision int8: not for a teacher of your own ({name}); use auto")
         return _plugin(name, device)
-    return ClipTeacher(local_checkpoint(name, role="teacher", demo="clip"), device)
+    return ClipTeacher(local_checkpoint(name, role="teacher", demo="clip"), device, in_int8=precision == "int8")
 
 
 class ClipTeacher:
     """Any checkpoint of transformers with an image and a text tower that share a space: CLIP, SigLIP, SigLIP2, ..."""
 
-    def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, *, in_int8: bool = False) -> None:
         settings = image_settings(checkpoint.folder)
         self.image_size, self.mean, self.std = settings.size, settings.mean, settings.std
         self.fingerprint = checkpoint.fingerprint
         self._folder, self._device = checkpoint.folder, device
         model, self._tokenizer = _load(checkpoint.folder)
         self._model = model.eval().requires_grad_(False).to(device)
+        if in_int8:
+            _quantize_images(self._model)
         config = self._model.config
         self._is_siglip = config.model_type.startswith("siglip")
         self._patch = config.vision_config.patch_size if config.model_type == "siglip2" else None
@@ -188,6 +193,17 @@ def _siglip_tokenizer(folder: Path) -> Any:
         steps.append(tokenizer.backend_tokenizer.normalizer)
     tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
     return tokenizer
+
+
+def _quantize_images(model: nn.Module) -> None:
+    """Puts the linear layers of the image side in 8 bits, in place; activations are quantised as they come."""
+    from torch.ao import quantization
+
+    layers = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear) and not name.startswith("text")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the function is to move to another package
+        quantize: Callable[..., nn.Module] = quantization.quantize_dynamic
+        quantize(model, dict.fromkeys(layers, quantization.default_dynamic_qconfig), inplace=True)
 
 
 def _embeddings(output: Any) -> Tensor:

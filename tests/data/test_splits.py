@@ -34,7 +34,7 @@ def test_a_fifth_is_held_out_by_the_standard_rule() -> None:
     assert len(data.val.names) == 11  # round(10.6)
     assert data.test is None
     assert (data.train.name, data.val.name) == ("train", "val")
-    assert data.val.paths == [ROOT / name for name in data.val.names]
+    assert list(data.val.paths) == [ROOT / name for name in data.val.names]
 
 
 def test_labels_follow_their_images() -> None:

@@ -11,7 +11,7 @@ def make(labels: np.ndarray, splits: tuple[str, ...] = ("train", "test")) -> Ima
 
 
 def test_paths_are_under_the_root() -> None:
-    assert make(np.zeros((2, 3), np.int8)).paths == [Path("root/a/1.png"), Path("root/2.png")]
+    assert list(make(np.zeros((2, 3), np.int8)).paths) == [Path("root/a/1.png"), Path("root/2.png")]
 
 
 def test_a_reader_cannot_return_something_else() -> None:

@@ -1,29 +1,52 @@
-"""Views -> teacher -> embeddings, for the images of a shard."""
+"""Views -> teacher -> embeddings, for many images, at the speed of the teacher.
+
+On a CPU every core works on a batch of its own, from the file to the embeddings: nothing waits for anything else, and a batch
+small enough to stay in the cache is the fastest. Anywhere else threads decode ahead, and the device does the rest from bytes.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import local
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from aevlp.cores import a_core_each
 from aevlp.damp.store import Embeddings
-from aevlp.damp.views import ViewSettings, views
+from aevlp.damp.views import ViewSettings, decode, plan_views, render
+from aevlp.engine import autocast
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
     from aevlp.teacher import Teacher
 
-READERS = 2  # threads that cut views while the teacher computes
+ON_A_CPU = 40  # views per forward pass
+ELSEWHERE = 256
+READERS = 8  # threads that decode for a device, at most
+
+
+@dataclass(frozen=True)
+class Job:
+    """Images to look at in one draw: files and the names that their views are drawn from."""
+
+    paths: Sequence[Path]
+    names: Sequence[str]
+    draw: int
+
+
+J = TypeVar("J", bound=Job)
+Batch = list[tuple[J, int]]  # which image of which job
 
 
 class Scorer:
@@ -36,45 +59,92 @@ class Scorer:
         *,
         mean: Sequence[float],
         std: Sequence[float],
-        batch_size: int,
         accelerator: Accelerator,
+        batch_size: int | None = None,
+        precision: str = "fp32",
     ) -> None:
         self.teacher = teacher
         self.settings = settings
-        self.accelerator = accelerator
-        self.images_per_batch = max(1, batch_size // settings.count)
-        self.mean = torch.tensor(mean, device=accelerator.device).view(3, 1, 1)
-        self.std = torch.tensor(std, device=accelerator.device).view(3, 1, 1)
+        self.mean, self.std = tuple(mean), tuple(std)
+        self.precision = precision
+        self.device = accelerator.device
+        self.is_on_cpu = self.device.type == "cpu"
+        self.images_per_batch = max(1, (batch_size or (ON_A_CPU if self.is_on_cpu else ELSEWHERE)) // settings.count)
+        # Of a row of pixels at a time: the three channels alone would be too short to be computed together.
+        centre, spread = torch.tensor(mean), torch.tensor(std)
+        self._scale, self._shift = (x.repeat(settings.size).to(self.device) for x in (1 / (255 * spread), -centre / spread))
+        self._memory = local()
         self.passes = 0  # forward passes of the image encoder
 
-    def embed(
-        self, paths: Sequence[Path], names: Sequence[str], draw: int, advance: Callable[[int], None] = lambda _: None
-    ) -> Embeddings:
-        """Float16 [images, V, K]: unit embeddings of the views of each image in one draw; `advance` hears of finished images."""
-        done = []
-        for batch in self._batches(paths, names, draw):
-            done.append(self._encode(batch))
-            advance(len(batch))
-        return np.concatenate(done)
+    def embed(self, jobs: Iterable[J], advance: Callable[[int], None] = lambda _: None) -> Iterator[tuple[J, Embeddings]]:
+        """Each job with its float16 [images, V, K]: unit embeddings of the views; `advance` hears of finished images.
 
-    def _batches(self, paths: Sequence[Path], names: Sequence[str], draw: int) -> Iterator[list[npt.NDArray[np.uint8]]]:
-        """Lists of views of a few images, cut in threads a batch ahead of the teacher."""
-        with ThreadPoolExecutor(READERS) as pool:
-            tasks = zip(paths, names, strict=True)
-            waiting: deque[Future[npt.NDArray[np.uint8]]] = deque()
+        Jobs are taken as they are needed, somewhat ahead; batches go on from one job to the next.
+        """
+        rows: list[Embeddings] = []
+        for batch, embeddings in self._in_order(_batches(jobs, self.images_per_batch)):
+            for (job, row), found in zip(batch, embeddings, strict=True):
+                rows.append(found)
+                if row == len(job.names) - 1:
+                    yield job, np.stack(rows)
+                    rows = []
+            advance(len(batch))
+
+    def _in_order(self, batches: Iterator[Batch[J]]) -> Iterator[tuple[Batch[J], Embeddings]]:
+        """The batches with their embeddings [images, V, K], computed several at a time, bounded in number."""
+        workers = torch.get_num_threads() if self.is_on_cpu else min(READERS, os.cpu_count() or 1)
+        waiting: deque[tuple[Batch[J], Future[Tensor | list[Tensor]]]] = deque()
+        unread: tuple[Batch[J], Tensor] | None = None
+        with a_core_each(workers) as pool:
             while True:
-                for path, name in islice(tasks, 2 * self.images_per_batch - len(waiting)):
-                    waiting.append(pool.submit(views, path, name, draw, self.settings))
+                for batch in islice(batches, 2 * workers - len(waiting)):
+                    waiting.append((batch, pool.submit(self._work, batch)))
                 if not waiting:
-                    return
-                yield [waiting.popleft().result() for _ in range(min(self.images_per_batch, len(waiting)))]
+                    break
+                batch, done = waiting.popleft()
+                found = done.result()
+                embeddings = found if isinstance(found, Tensor) else self._encode(batch, found)
+                self.passes += 1
+                if unread is not None:  # the one before, so that a device has the next to do while this waits for it
+                    yield unread[0], unread[1].cpu().numpy()
+                unread = batch, embeddings
+        if unread is not None:
+            yield unread[0], unread[1].cpu().numpy()
+
+    def _work(self, batch: Batch[J]) -> Tensor | list[Tensor]:
+        """What a thread does for a batch: all of it on a CPU, else decoding alone."""
+        images = [decode(job.paths[row], self.settings) for job, row in batch]
+        return self._encode(batch, images) if self.is_on_cpu else images
 
     @torch.inference_mode()
-    def _encode(self, batch: list[npt.NDArray[np.uint8]]) -> Embeddings:
-        pixels: Tensor = torch.from_numpy(np.concatenate(batch)).to(self.accelerator.device)
-        pixels = (pixels.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
-        with self.accelerator.autocast():
-            embeddings = self.teacher.encode_images(pixels)
-        self.passes += 1
-        unit = normalize(embeddings.float(), dim=-1)
-        return unit.view(len(batch), self.settings.count, -1).half().cpu().numpy()
+    def _encode(self, batch: Batch[J], images: Sequence[Tensor]) -> Tensor:
+        """Float16 [images, V, K] on the device: the embeddings of the views of decoded images, uint8 [height, width, 3]."""
+        views, count = self._buffer("views", torch.uint8)[: len(batch) * self.settings.count], self.settings.count
+        for i, ((job, row), image) in enumerate(zip(batch, images, strict=True)):
+            plan = plan_views(self.settings, job.draw, job.names[row], image.shape[1], image.shape[0])
+            render(image.to(self.device, non_blocking=True), plan, self.settings, views[i * count : (i + 1) * count])
+        with autocast(self.device, self.precision):
+            embeddings = self.teacher.encode_images(self.normalised(views))
+        return normalize(embeddings.float(), dim=-1).view(len(batch), count, -1).half()
+
+    def normalised(self, views: Tensor) -> Tensor:
+        """Float [n, 3, S, S], as the teacher takes them, of views uint8 [n, S, S, 3]; valid until this thread's next call."""
+        pixels = self._buffer("pixels", torch.float32)[: len(views)].copy_(views)
+        rows = pixels.view(-1, len(self._scale))
+        torch.addcmul(self._shift, rows, self._scale, out=rows)
+        return pixels.permute(0, 3, 1, 2)
+
+    def _buffer(self, name: str, dtype: torch.dtype) -> Tensor:
+        """[views of a batch, S, S, 3], this thread's own, made once: new memory costs more than what is done with it."""
+        if not hasattr(self._memory, name):
+            shape = (self.images_per_batch * self.settings.count, self.settings.size, self.settings.size, 3)
+            setattr(self._memory, name, torch.empty(shape, dtype=dtype, device=self.device))
+        buffer: Tensor = getattr(self._memory, name)
+        return buffer
+
+
+def _batches(jobs: Iterable[J], size: int) -> Iterator[Batch[J]]:
+    """The images of all jobs, `size` at a time."""
+    images = ((job, row) for job in jobs for row in range(len(job.names)))
+    while batch := list(islice(images, size)):
+        yield batch

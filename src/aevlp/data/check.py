@@ -7,7 +7,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 from aevlp.data.classes import some
-from aevlp.data.fingerprint import digests
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
 from aevlp.data.splits import Observe, Zeros, hold_out, labels_of, prepare, require_examples
@@ -95,7 +94,7 @@ def check(
     except UserError as error:
         problems.append(str(error))
     seen = (observed["train"] == 1).sum(axis=0) if "train" in observed else [0] * len(table.classes)
-    groups = _duplicates(table, frozenset(bad), workers)
+    groups = _duplicates(table, frozenset(bad))
     split_of = dict(zip(table.names, table.splits, strict=True))
     return Report(
         path=path,
@@ -122,12 +121,11 @@ def _split_report(name: str, observed: Labels) -> SplitReport:
     return SplitReport(name, len(observed), per_image(1), per_image(-1), unlabelled)
 
 
-def _duplicates(table: ImageTable, unreadable: frozenset[int], workers: int | None) -> tuple[tuple[str, ...], ...]:
-    rows = [row for row in range(len(table.names)) if row not in unreadable]
-    paths = [table.root / table.names[row] for row in rows]
+def _duplicates(table: ImageTable, unreadable: frozenset[int]) -> tuple[tuple[str, ...], ...]:
     alike: dict[str, list[int]] = defaultdict(list)
-    for row, digest in zip(rows, digests(paths, workers), strict=True):
-        alike[digest].append(row)
+    for row, digest in enumerate(table.digests):
+        if row not in unreadable:
+            alike[digest].append(row)
     equal: dict[tuple[str, bytes], list[str]] = defaultdict(list)
     for digest, group in alike.items():
         for row in group if len(group) > 1 else ():

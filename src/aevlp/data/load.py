@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from aevlp.config import DataOptions
-from aevlp.data.fingerprint import digests, set_fingerprint
+from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
 from aevlp.data.splits import Dataset, Split, complete_split, prepare
@@ -61,7 +61,7 @@ def _bad_images(table: ImageTable, cache: Path | None) -> dict[int, str]:
     rows = list(range(len(table.names)))
     known = None
     if cache is not None:
-        known = cache / "readable" / f"{set_fingerprint(table.names, digests(table.paths))}.json"
+        known = cache / "readable" / f"{set_fingerprint(table.names, table.digests)}.json"
         if known.is_file():
             # What could not be read then may be readable now (a full table of open files, a lost network drive).
             rows = [int(row) for row in json.loads(known.read_text())]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from aevlp.data.classes import some
 from aevlp.data.single_positive import SEED, single_positives
-from aevlp.data.table import ImageTable, Labels
+from aevlp.data.table import ImageTable, Labels, Paths
 from aevlp.errors import UserError
 
 Observe = Literal["given", "single"]
@@ -29,6 +29,8 @@ class Split:
     """train, val or test."""
     root: Path
     names: tuple[str, ...]
+    digests: tuple[str, ...]
+    """What the files hold, as `aevlp.data.fingerprint` names it."""
     observed: Labels
     """int8[N, C] in {1, 0, -1}: what a method may use."""
     truth: Labels | None
@@ -40,9 +42,9 @@ class Split:
         return self.observed if self.truth is None else self.truth
 
     @property
-    def paths(self) -> list[Path]:
+    def paths(self) -> Paths:
         """The image files, in order."""
-        return [self.root / name for name in self.names]
+        return Paths(self.root, self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +119,8 @@ def _split(
     stays = ~np.isin(rows, list(exclude))
     if rows.size and not stays.any():
         raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
-    names = tuple(table.names[row] for row in rows[stays])
-    return Split(name, table.root, names, observed[stays], None if truth is None else truth[stays])
+    names, digests = (tuple(values[row] for row in rows[stays]) for values in (table.names, table.digests))
+    return Split(name, table.root, names, digests, observed[stays], None if truth is None else truth[stays])
 
 
 def rows_of(table: ImageTable, split: str) -> NDArray[np.intp]:

@@ -1,10 +1,15 @@
 """What every reader returns: images, classes, labels as given, splits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from aevlp.data.fingerprint import digests
 
 Labels = NDArray[np.int8]
 """int8[N, C]: 1 a confirmed positive, 0 unknown, -1 a confirmed negative."""
@@ -12,6 +17,28 @@ Labels = NDArray[np.int8]
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Every spelling of a split that users may write."""
+
+
+@dataclass(frozen=True)
+class Paths(Sequence[Path]):
+    """Image files, each path made when it is asked for: of a million images the names are enough to keep."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Paths": ...
+
+    def __getitem__(self, index: int | slice) -> "Path | Paths":
+        if isinstance(index, slice):
+            return Paths(self.root, self.names[index])
+        return self.root / self.names[index]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +65,11 @@ class ImageTable:
             raise ValueError(f"splits must name one of {SPLITS} per image")
 
     @property
-    def paths(self) -> list[Path]:
+    def paths(self) -> Paths:
         """The image files, in order."""
-        return [self.root / name for name in self.names]
+        return Paths(self.root, self.names)
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """What the files hold (`aevlp.data.fingerprint`), read once."""
+        return tuple(digests(self.paths))

@@ -1,0 +1,100 @@
+"""Filling the store: every process of every run that needs the same shards takes those that nobody else is working on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accelerate.utils import gather_object
+
+from aevlp.damp.scoring import Job, Scorer
+from aevlp.damp.store import ViewStore
+from aevlp.data.splits import Split
+from aevlp.locks import Claim
+from aevlp.progress import progress
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+log = logging.getLogger("aevlp")
+WAIT = 0.5  # seconds between two looks at what others are scoring
+
+
+@dataclass(frozen=True)
+class ShardJob(Job):
+    """The images of a shard in one draw."""
+
+    shard: int
+
+
+def shard_job(split: Split, draw: int, shard: int, rows: range) -> ShardJob:
+    """What there is to look at for a shard."""
+    part = slice(rows.start, rows.stop)
+    return ShardJob(split.paths[part], split.names[part], draw, shard)
+
+
+def fill(store: ViewStore, split: Split, draws: int, scorer: Scorer, accelerator: Accelerator) -> None:
+    """Scores what the first `draws` draws lack, and what is damaged there anew. Returns when all of it is there."""
+    if accelerator.is_main_process:
+        _remove_damaged(store, draws)
+    accelerator.wait_for_everyone()
+    before = scorer.passes
+    written = _score_missing(store, split, draws, scorer, accelerator)
+    work: list[tuple[int, int]] = gather_object([(written, scorer.passes - before)])  # returns when all are done
+    total = sum(written for written, _ in work)
+    log.info("store %s: %d draws of %d images", store.folder, draws, store.count)
+    for process, (written, passes) in enumerate(work, start=1):
+        done = f"scored {written} of {total} shards, {passes} teacher passes" if total else "no teacher pass"
+        log.info("process %d of %d: %s", process, len(work), done)
+
+
+def _remove_damaged(store: ViewStore, draws: int) -> None:
+    for draw, shard, wrong in store.damaged(draws):
+        if (claim := store.claim(draw, shard)) is not None:
+            if store.damage(draw, shard) is not None:  # nobody else has put it right meanwhile
+                log.warning("%s: damaged (%s); it is scored anew", store.path(draw, shard), wrong)
+                store.remove(draw, shard)
+            claim.release()
+
+
+def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Scorer, accelerator: Accelerator) -> int:
+    """The number of shards that this process has scored; when it returns, none is missing."""
+    missing = store.missing(draws)
+    # Processes that work together begin at different places and so seldom meet.
+    first = accelerator.process_index * len(missing) // accelerator.num_processes
+    missing = [*missing[first:], *missing[:first]]
+    written, is_waiting, claims = 0, False, dict[tuple[int, int], Claim]()
+    total = sum(len(store.rows(shard)) for _, shard in missing)
+    try:
+        with progress(f"scoring {scorer.settings.count} views each", total) as advance:
+            while missing:
+                for job, embeddings in scorer.embed(_claimed(store, split, missing, claims), advance):
+                    store.write(job.draw, job.shard, embeddings)
+                    claims.pop((job.draw, job.shard)).release()
+                    written += 1
+                missing = [at for at in missing if not store.has(*at)]
+                if missing and not is_waiting:
+                    log.info("waiting for another process that scores %d shards of these images", len(missing))
+                    is_waiting = True
+                time.sleep(WAIT if missing else 0)
+    finally:
+        for claim in claims.values():  # of what was begun and not finished
+            claim.release()
+    return written
+
+
+def _claimed(
+    store: ViewStore, split: Split, missing: Sequence[tuple[int, int]], claims: dict[tuple[int, int], Claim]
+) -> Iterator[ShardJob]:
+    """The missing shards that nobody else is working on, each claimed when its turn comes."""
+    for draw, shard in missing:
+        if (claim := store.claim(draw, shard)) is None:
+            continue
+        if store.has(draw, shard):
+            claim.release()
+        else:
+            claims[draw, shard] = claim
+            yield shard_job(split, draw, shard, store.rows(shard))
