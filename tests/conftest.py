@@ -42,6 +42,6 @@ def small(backbone) -> list[str]:
     """Options that make a training on the world of colours take a second or two."""
     return [
         *("--observe", "single", "--teacher", "tests.colours:teacher", "--backbone", str(backbone)),
-        *("--model.image_size", "32", "--epochs", "3", "--train.workers", "0", "--device", "cpu"),
+        *("--model.image_size", "32", "--epochs", "3", "--train.workers", "1", "--device", "cpu"),
         *("--train.learning_rate", "1e-3", "--train.head_learning_rate", "1e-2", "--damp.temperature", "0.1"),
     ]

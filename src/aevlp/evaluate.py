@@ -12,11 +12,13 @@ import numpy.typing as npt
 import torch
 
 from aevlp.data.splits import Split
-from aevlp.loader import EVALUATION_BATCH, PlainOrder, batches
+from aevlp.loader import ImageBatches, PlainOrder
 from aevlp.model import Classifier
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
+
+EVALUATION_BATCH = 64  # images per process
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,12 @@ def probabilities(
 ) -> npt.NDArray[np.float32]:
     """Float32 [N, C] of image files, in their order, the same in every process."""
     batch = EVALUATION_BATCH * accelerator.num_processes
-    loader = accelerator.prepare(batches(paths, classifier.images.size, PlainOrder(len(paths)), batch, workers))
     classifier.eval()
     found = []
     with torch.inference_mode(), accelerator.autocast():
-        for _, pixels in loader:
-            found.append(accelerator.gather_for_metrics(classifier(pixels).float().sigmoid()).cpu())
-    table: npt.NDArray[np.float32] = torch.cat(found).numpy()
+        for _, pixels in ImageBatches(paths, classifier.images.size, PlainOrder(len(paths)), batch, workers, accelerator):
+            found.append(accelerator.gather(classifier(pixels).float().sigmoid()).cpu())
+    table: npt.NDArray[np.float32] = torch.cat(found)[: len(paths)].numpy()  # the last batch may have been filled up
     return table
 
 

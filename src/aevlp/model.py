@@ -17,10 +17,10 @@ from PIL import Image
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, one_line, quiet_loading
+from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, quiet_loading
 from aevlp.config import ModelOptions
 from aevlp.data.images import open_rgb
-from aevlp.errors import UserError
+from aevlp.errors import UserError, one_line
 from aevlp.files import cannot_write, write_json
 from aevlp.seeds import seed_for
 
@@ -141,9 +141,11 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         write_json(part / "preprocessor_config.json", _processor(classifier.images))
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
-    except (OSError, SafetensorError) as error:
+    except BaseException as error:
         shutil.rmtree(part, ignore_errors=True)
-        raise cannot_write(folder, error) from error
+        if isinstance(error, OSError | SafetensorError):
+            raise cannot_write(folder, error) from error
+        raise
 
 
 def _processor(images: ImageSettings) -> dict[str, Any]:

@@ -55,5 +55,8 @@ def start_training(
         else:
             run.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
     accelerator.wait_for_everyone()
-    with log_to(run.path / "log.txt"):
-        return train(config, data, parts, run, accelerator)
+    try:
+        with log_to(run.path / "log.txt"):
+            return train(config, data, parts, run, accelerator)
+    finally:
+        accelerator.free_memory()  # it would keep this model and optimiser alive for the next run in this process

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,11 @@ from torch import Tensor
 
 from aevlp.config import Config
 from aevlp.damp.quality import Quality
-from aevlp.data.fingerprint import digests, set_fingerprint
+from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Dataset, Split
 from aevlp.errors import UserError
 from aevlp.evaluate import evaluate_split
-from aevlp.loader import TrainingOrder, batches
+from aevlp.loader import ImageBatches, TrainingOrder
 from aevlp.losses import Loss
 from aevlp.losses.registry import LossOptions
 from aevlp.methods import Method, find_method
@@ -95,8 +96,8 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         accelerator.scaler.load_state_dict(state["scaler"])
 
     order = TrainingOrder(len(data.train.names), config.run.seed)
-    loader = accelerator.prepare(
-        batches(data.train.paths, config.model.image_size, order, config.train.batch_size, config.train.workers)
+    images = ImageBatches(
+        data.train.paths, config.model.image_size, order, config.train.batch_size, config.train.workers, accelerator
     )
     tracker = tracker_for(run.path) if accelerator.is_main_process else None
     while len(history) < config.train.epochs and not should_stop(
@@ -105,7 +106,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         epoch = order.epoch = len(history) + 1
         pseudo = source.labels(epoch)
         started = time.monotonic()
-        loss = train_epoch(config, method.loss, loss_options, model, optimizer, loader, parts.labels, pseudo, epoch, accelerator)
+        loss = train_epoch(config, method.loss, loss_options, model, optimizer, images, parts.labels, pseudo, epoch, accelerator)
         seconds = time.monotonic() - started
         if not np.isfinite(loss):
             raise UserError(
@@ -154,7 +155,6 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         run.write_metrics(history)  # a run killed after its last checkpoint lacks the last line
         run.write_result(result)
     accelerator.wait_for_everyone()
-    accelerator.free_memory()  # it would keep this model and optimiser alive for the next run in this process
     return result
 
 
@@ -200,7 +200,7 @@ def train_epoch(
     options: LossOptions,
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    loader: Any,
+    images: ImageBatches,
     labels: Tensor,
     pseudo: Tensor,
     epoch: int,
@@ -213,10 +213,10 @@ def train_epoch(
     model.train()
     losses, seen = [], 0
     with progress(f"epoch {epoch} of {config.train.epochs}", len(labels)) as advance:
-        for index, pixels in loader:
+        for index, pixels in images:
             logits = model(pixels)
             count = min(config.train.batch_size, len(labels) - seen)
-            cells, index = _global_batch(logits, index, count, accelerator)
+            cells, index = _global_batch(logits, index.to(logits.device), count, accelerator)
             tables = (labels, pseudo) if loss.reads_pseudo else (labels,)
             value = loss.function(cells, *(table[index.cpu()].to(cells.device) for table in tables), **arguments)
             # A process all of whose images are repeats takes part in the backward pass too: the others wait for it.
@@ -260,10 +260,8 @@ def should_stop(values: Sequence[float], patience: int, max_drop: float) -> bool
 
 def data_fingerprint(data: Dataset) -> str:
     """Names the images, labels and classes of a data set."""
-    splits = [split for split in (data.train, data.val, data.test) if split is not None]
-    names = [
-        f"{split.name}/{name}/{row.tobytes().hex()}"
-        for split in splits
-        for name, row in zip(split.names, split.observed, strict=True)
-    ]
-    return set_fingerprint([*data.classes, *names], ["class"] * len(data.classes) + [d for s in splits for d in digests(s.paths)])
+    parts = [set_fingerprint(data.classes, ["class"] * len(data.classes))]
+    for split in (data.train, data.val, data.test):
+        if split is not None:
+            parts += [split.name, set_fingerprint(split.names, split.digests), blake2b(split.observed.tobytes()).hexdigest()]
+    return " ".join(parts)

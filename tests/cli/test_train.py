@@ -17,9 +17,9 @@ def passes(monkeypatch) -> list[int]:
     seen: list[int] = []
     encode = Scorer._encode
 
-    def counted(self, batch):
+    def counted(self, batch, images):
         seen.append(len(batch))
-        return encode(self, batch)
+        return encode(self, batch, images)
 
     monkeypatch.setattr(Scorer, "_encode", counted)
     return seen
