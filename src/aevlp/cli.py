@@ -5,37 +5,29 @@ Heavy libraries are loaded by the command that needs them, after its arguments a
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
 import time
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from aevlp.arguments import configured, swept
 from aevlp.cache import store_root
-from aevlp.config import Config, DataOptions, EngineOptions
+from aevlp.compare import check_place
+from aevlp.compare import compare as run_sweep
+from aevlp.config import DataOptions, EngineOptions
 from aevlp.engine import is_first_process
-from aevlp.errors import UserError
-from aevlp.methods import METHODS
+from aevlp.errors import UserError, require
 from aevlp.nearest import did_you_mean
 from aevlp.options import Parser, options_of
-from aevlp.recipe import (
-    build_config,
-    common_options,
-    loss_options,
-    read_recipe,
-    recipe_file,
-    recipe_names,
-    with_defaults,
-)
+from aevlp.recipe import build_config, read_recipe
 from aevlp.runs import RunFolder
+from aevlp.sweep import Failure, Outcome, Sweep, Trial, results_table
 
 log = logging.getLogger("aevlp")
-Arguments = Callable[[Parser], None]
 WAIT = 10.0  # seconds
 
 
@@ -67,7 +59,7 @@ def score(argv: Sequence[str]) -> None:
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
 
-    given, config = _configured("score", score.__doc__ or "", argv, add)
+    given, config = configured("score", score.__doc__ or "", argv, add)
     if config.run.store == "none":
         raise UserError("--store none: there is nothing to fill; name a folder")
 
@@ -91,7 +83,7 @@ def train(argv: Sequence[str]) -> None:
         parser.add_argument("--resume", action="store_true", help="go on where the run in --out stopped (default: false)")
         parser.add_argument("--overwrite", action="store_true", help="replace the run in --out (default: false)")
 
-    given, config = _configured("train", train.__doc__ or "", argv, add)
+    given, config = configured("train", train.__doc__ or "", argv, add)
     if given.resume and given.overwrite:
         raise UserError("--resume and --overwrite exclude each other: leave one out")
 
@@ -99,6 +91,24 @@ def train(argv: Sequence[str]) -> None:
 
     result = start_training(config, given.data, RunFolder(given.out), resume=given.resume, overwrite=given.overwrite)
     _print(_summary(result, given.out))
+
+
+def compare(argv: Sequence[str]) -> None:
+    """Train several methods, seeds and values of options (--KEY A,B,..) on one store, and print one table."""
+
+    def add(parser: Parser) -> None:
+        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+        parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the runs and results.csv")
+        parser.add_argument("--seeds", type=int, default=1, metavar="N", help="train each with seeds 0..N-1 (default: 1)")
+        parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (default: 1)")
+
+    given, sweep = swept("compare", compare.__doc__ or "", argv, add)
+    require(given.seeds >= 1, "seeds", "at least 1", given.seeds)
+    require(given.jobs >= 1, "jobs", "at least 1", given.jobs)
+    trials = sweep.trials(given.seeds)
+    check_place(given.out, trials)
+    outcomes = run_sweep(sweep, trials, given.data, given.out, jobs=given.jobs)
+    _conclude(sweep, outcomes, title=str(given.data), caption=f"every run: {given.out / 'results.csv'}")
 
 
 AS_IN_THE_RUN = ("data.observe", "data.zeros")
@@ -163,19 +173,95 @@ def demo(argv: Sequence[str]) -> None:
         parser.add_option(option)
     given = parser.read(argv)
 
-    if given.seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {given.seeds}")
+    require(given.seeds >= 1, "seeds", "at least 1", given.seeds)
 
     from aevlp.demo.tour import tour
 
-    _print(
-        tour(
-            given.out,
-            given.methods.split(","),
-            given.seeds,
-            {k: v for k, v in vars(given).items() if k in ("device", "precision")},
+    engine = {key: value for key, value in vars(given).items() if key in ("device", "precision")}
+    sweep, outcomes = tour(given.out, given.methods.split(","), given.seeds, engine)
+    where = f"everything is in {given.out}: world/ (images), views/ (store), METHOD-SEED/ (runs)"
+    _conclude(sweep, outcomes, title="demo world", caption=where)
+
+
+STORE_ACTIONS = {
+    "list": "List what is kept of the views: of which images, by which teacher, how much, when last used.",
+    "verify": "Read everything that is kept and say what is damaged.",
+    "prune": "Remove what is kept of some image sets and teachers; nothing that is in use.",
+}
+
+
+def store(argv: Sequence[str]) -> None:
+    """List, verify or prune what is kept of the views."""
+    parser = Parser("store", store.__doc__ or "")
+    actions = "; ".join(f"{name}: {text[:-1]}" for name, text in STORE_ACTIONS.items())
+    parser.add_argument("action", choices=STORE_ACTIONS, help=f"{actions}. aevlp store ACTION --help lists its options")
+    action = parser.parse_args(argv[:1]).action
+
+    parser = Parser(f"store {action}", STORE_ACTIONS[action])
+    if action != "list":
+        every = "" if action == "prune" else " (default: all)"
+        parser.add_argument("keys", nargs="*", metavar="KEY", help=f"stores as listed; the beginning of a key will do{every}")
+    parser.add_argument("--store", metavar="DIR", help="folder of the view store (default: AEVLP_CACHE or ~/.cache/aevlp/views)")
+    if action == "prune":
+        parser.add_argument("--unused-for", type=float, metavar="DAYS", help="only what no run has opened since (default: any)")
+        parser.add_argument("--yes", action="store_true", help="do it, do not only say what would be removed (default: false)")
+    given = parser.read(argv[1:])
+    root = store_root(given.store)
+    if root is None:
+        raise UserError("--store none: there is nothing to look at; name a folder")
+    if action == "prune":
+        if not given.keys and given.unused_for is None:
+            raise UserError("store prune: say what to remove: KEY... (aevlp store list shows them), --unused-for DAYS, or both")
+        require(given.unused_for is None or given.unused_for >= 0, "unused-for", "at least 0", given.unused_for)
+
+    from aevlp.damp import inventory
+
+    found = inventory.stores(root)
+    if action == "list":
+        _print(inventory.table(root, found) if found else f"{root}: nothing is stored yet")
+        return
+    chosen = inventory.chosen(found, given.keys)
+    if action == "prune":
+        old = chosen if given.unused_for is None else inventory.unused(chosen, given.unused_for)
+        _print(inventory.prune(root, old, given.unused_for, yes=given.yes))
+        return
+    verdict = inventory.verify(chosen)
+    _print(inventory.render(verdict))
+    if verdict.damaged:
+        raise UserError(
+            f"{root}: {inventory.counted(len(verdict.damaged), 'damaged file')} (listed above); "
+            "the next run scores damaged shards anew, or remove the store with aevlp store prune KEY"
         )
-    )
+
+
+def bench(argv: Sequence[str]) -> None:
+    """Measure the pipeline's speed: each figure a ratio of two things timed side by side."""
+    parser = Parser("bench", bench.__doc__ or "")
+    parser.add_argument("--only", metavar="A,B,..", help="figures to measure (default: all that do not take long)")
+    parser.add_argument("--repeats", type=int, metavar="N", help="rounds of each figure (default: as each figure says)")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write everything there too (default: no)")
+    parser.add_argument("--list", action="store_true", help="say which figures there are, and measure none (default: false)")
+    for option in options_of("", EngineOptions):
+        if option.key == "device":
+            parser.add_option(option)
+    given = parser.read(argv)
+
+    from aevlp.bench.report import check_free, overview, record, table
+    from aevlp.bench.run import chosen, measure
+    from aevlp.files import write_json
+
+    if given.list:
+        _print(overview())
+        return
+    figures = chosen(given.only)
+    require(given.repeats is None or given.repeats >= 1, "repeats", "at least 1", given.repeats)
+    if given.out is not None:
+        check_free(given.out)
+    engine = EngineOptions(**{key: value for key, value in vars(given).items() if key == "device"})
+    measured = measure(figures, engine, given.repeats)
+    _print(table(measured))
+    if given.out is not None:
+        write_json(given.out, record(measured))
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
@@ -183,40 +269,24 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "check": check,
     "score": score,
     "train": train,
+    "compare": compare,
     "eval": evaluate,
+    "bench": bench,
+    "store": store,
 }
 
 
-def _configured(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Config]:
-    """The arguments and the configuration of a command that takes a recipe.
-
-    The recipe and the method decide which other options there are and what their defaults are, so these two are read first.
-    """
-    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("recipe", "method", "out"):
-        early.add_argument(f"--{name}", nargs="?")
-    early.add_argument("--resume", action="store_true")
-    first = early.parse_known_args(argv)[0]
-
-    recipe = first.recipe or "default"
-    if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
-        values = read_recipe(started)  # a resumed run keeps what it was started with
-        recipe = values.get("recipe", recipe)
-    else:
-        values = read_recipe(recipe_file(recipe))
-    method = first.method or values.get("method", "aevlp")
-    options = with_defaults(common_options() + loss_options(method), values)
-
-    parser = Parser(command, summary)
-    add(parser)
-    names = ", ".join(recipe_names())
-    parser.add_argument("--recipe", metavar="NAME|FILE", help=f"defaults for all below: {names} or a file (default: default)")
-    methods = ", ".join(f"{name} ({known.summary})" for name, known in METHODS.items())
-    parser.add_argument("--method", metavar="NAME", help=f"what to train: {methods}, or LOSS+SOURCE (default: {method})")
-    for option in options:
-        parser.add_option(option)
-    given = parser.read(argv)
-    return given, build_config(recipe, method, {**values, **vars(given)})
+def _conclude(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, title: str, caption: str) -> None:
+    """Prints the table of a sweep; where a training failed, the command does too."""
+    _print(results_table(sweep, outcomes, title=title, caption=caption))
+    failed = {trial.name: outcome for trial, outcome in outcomes if isinstance(outcome, Failure)}
+    if not failed:
+        return
+    message = f"{len(failed)} of {len(outcomes)} trainings failed ({', '.join(failed)}); the same command again goes on with them"
+    if all(failure.is_user_error for failure in failed.values()):
+        raise UserError(message)
+    log.error("%s", message)
+    sys.exit(1)
 
 
 def _summary(result: dict[str, Any], out: Path) -> str:
@@ -280,8 +350,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
     except UserError as error:
-        # From a worker process an error comes with a traceback in its text; its last line is what was said there.
-        message = " ".join(str(error).rsplit("BadImage: ", 1)[-1].split())
+        message = " ".join(str(error).split())
         if not is_first_process():
             time.sleep(WAIT)  # what the first process has to say is mostly the same, and it says it first
             message = f"process {os.environ['RANK']}: {message}"

@@ -1,0 +1,120 @@
+"""The arguments of commands that take a recipe: the recipe and the method decide which other options there are."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from aevlp.config import Config
+from aevlp.errors import UserError
+from aevlp.methods import METHODS
+from aevlp.options import Option, Parser
+from aevlp.recipe import (
+    build_config,
+    common_options,
+    loss_options,
+    read_recipe,
+    recipe_file,
+    recipe_names,
+    with_defaults,
+)
+from aevlp.runs import RunFolder
+from aevlp.sweep import Sweep
+
+Arguments = Callable[[Parser], None]
+
+
+def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Config]:
+    """The arguments and the configuration of a command that takes one value per option."""
+    early = _early("recipe", "method", "out")
+    early.add_argument("--resume", action="store_true")
+    first = early.parse_known_args(argv)[0]
+
+    recipe = first.recipe or "default"
+    if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
+        values = read_recipe(started)  # a resumed run keeps what it was started with
+        recipe = values.get("recipe", recipe)
+    else:
+        values = read_recipe(recipe_file(recipe))
+    method = first.method or values.get("method", "aevlp")
+
+    parser = Parser(command, summary)
+    add(parser)
+    _add_recipe(parser)
+    parser.add_argument("--method", metavar="NAME", help=f"what to train: {_methods()} (default: {method})")
+    for option in with_defaults(common_options() + loss_options(method), values):
+        parser.add_option(option)
+    given = parser.read(argv)
+    return given, build_config(recipe, method, {**values, **vars(given)})
+
+
+def swept(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Sweep]:
+    """The arguments and the sweep of a command that takes several methods, and a list of values for any option."""
+    first = _early("recipe", "methods").parse_known_args(argv)[0]
+    recipe = first.recipe or "default"
+    values = read_recipe(recipe_file(recipe))
+    usual = values.get("method", "aevlp")
+    methods = (first.methods or usual).split(",")
+
+    parser = ListParser(command, summary)
+    add(parser)
+    _add_recipe(parser)
+    parser.add_argument("--methods", metavar="A,B,..", help=f"what to train: {_methods()} (default: {usual})")
+    parser.add_argument("--seed", help=argparse.SUPPRESS)
+    by_key = {option.key: option for method in methods for option in loss_options(method)}
+    options = [option for option in common_options() if option.key != "seed"] + list(by_key.values())
+    for option in with_defaults(options, values):
+        parser.add_option(option)
+    given = parser.read(argv)
+    if given.seed is not None:
+        raise UserError(f"--seed {given.seed}: {command} trains with seeds 0, 1, ...; say how many with --seeds N")
+    # In the order of the options and not of the command line, which must not change the names of the runs.
+    said = vars(given)
+    return given, Sweep(recipe, methods, {option.key: said[option.key] for option in options if option.key in said})
+
+
+def _early(*names: str) -> argparse.ArgumentParser:
+    """A parser for what must be known before the others: it passes over all that it does not know."""
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in names:
+        early.add_argument(f"--{name}", nargs="?")
+    return early
+
+
+def _add_recipe(parser: Parser) -> None:
+    names = ", ".join(recipe_names())
+    parser.add_argument("--recipe", metavar="NAME|FILE", help=f"defaults for all below: {names} or a file (default: default)")
+
+
+def _methods() -> str:
+    return ", ".join(f"{name} ({known.summary})" for name, known in METHODS.items()) + ", or LOSS+SOURCE"
+
+
+class ListParser(Parser):
+    r"""A parser whose options take several values, separated by commas; `\,` is a comma within a value."""
+
+    def __init__(self, command: str, summary: str) -> None:
+        super().__init__(command, summary)
+        one = self._negative_number_matcher.pattern.removesuffix("$")
+        self._negative_number_matcher = re.compile(rf"{one}(,.*)?$")  # -2,-8 is a value too
+
+    def add_option(self, option: Option) -> None:
+        """An option of a dataclass; its result is the list of its different values."""
+        super().add_option(option)
+        action = self._option_string_actions[f"--{option.key}"]
+        read = action.type
+        assert callable(read)
+
+        def read_all(text: str) -> list[Any]:
+            parts = [part.replace(r"\,", ",") for part in re.split(r"(?<!\\),", text)]
+            if len(parts) > 1 and "" in parts:
+                raise argparse.ArgumentTypeError(
+                    f"has an empty value in its list {text!r}; remove a comma, or write \\, in a text"
+                )
+            return list(dict.fromkeys(read(part) for part in parts))
+
+        action.type, action.metavar = read_all, "VALUE,.."

@@ -1,0 +1,256 @@
+"""Running a sweep: one training after another in this process, or several at a time in processes of their own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from io import BufferedRandom
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aevlp.cache import store_root
+from aevlp.engine import is_first_process
+from aevlp.errors import UserError, one_line
+from aevlp.files import write_text
+from aevlp.progress import duration
+from aevlp.runs import RunFolder
+from aevlp.sweep import Failure, Outcome, Sweep, Trial, csv_text, exact, is_results_csv
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+log = logging.getLogger("aevlp")
+LOOK_EVERY = 0.2  # seconds
+GRACE = 10.0  # seconds that a training has to stop
+RESULTS = "results.csv"
+Finished = Generator[tuple[Trial, Outcome], None, None]
+
+
+def compare(sweep: Sweep, trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1) -> list[tuple[Trial, Outcome]]:
+    """Each training with its outcome, when all are done; their runs and `results.csv` are in `out`.
+
+    What an earlier call has finished is taken as it is; what it left unfinished goes on. What is wrong for all of them is
+    refused before anything is written; a training that fails alone does not stop the others.
+    """
+    outcomes: dict[str, Outcome] = {trial.name: done for trial in trials if (done := _finished(trial, out)) is not None}
+    waiting = [trial for trial in trials if trial.name not in outcomes]
+    _check_engines(waiting, jobs)
+    running = _running(waiting, data, out, jobs) if waiting else None
+    for name in outcomes:
+        log.info("%s: this run is finished", out / name)
+    for part in out.glob(f".{RESULTS}.*.part") if is_first_process() else ():
+        part.unlink()  # what a killed sweep left half-written
+    _write_csv(sweep, trials, outcomes, out)
+    if running is not None:
+        started, before = time.monotonic(), len(outcomes)
+        with closing(running):
+            for trial, outcome in running:
+                outcomes[trial.name] = outcome
+                _write_csv(sweep, trials, outcomes, out)
+                seconds = (time.monotonic() - started) / (len(outcomes) - before) * (len(trials) - len(outcomes))
+                left = f"; about {duration(seconds)} left" if len(outcomes) < len(trials) else ""
+                log.info("%d of %d %s%s", len(outcomes), len(trials), _in_short(trial, outcome), left)
+    return [(trial, outcomes[trial.name]) for trial in trials]
+
+
+def check_place(out: Path, trials: Sequence[Trial]) -> None:
+    """Refuses a folder that holds something else than a sweep."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UserError(f"--out {out}: exists and is not a folder; choose another place")
+    if (out / RESULTS).exists():
+        if not is_results_csv(out / RESULTS):
+            raise UserError(f"--out {out}: {RESULTS} in it is not one of a sweep; choose another place")
+        return
+    roots = [store_root(trial.config.run.store) for trial in trials]
+    stores = {root.resolve() for root in roots if root is not None}
+    content = [path for path in out.iterdir() if path.suffix != ".part" and path.resolve() not in stores]
+    if content and not any(out.glob("*/config.yaml")):
+        raise UserError(f"--out {out}: exists and has no run of a sweep in it; choose another place")
+
+
+def _check_engines(waiting: Sequence[Trial], jobs: int) -> None:
+    """Refuses what one process, or several that work together, cannot do."""
+    if jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError(f"--jobs {jobs}: processes that were started together train one run together; leave --jobs out")
+    if jobs == 1 and len({trial.config.engine for trial in waiting}) > 1:
+        raise UserError("--device, --precision: one process computes with one value of each; give one, or use --jobs 2")
+
+
+def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
+    """The result of a training that is done; a folder that was started otherwise, or is no run, is refused."""
+    run = RunFolder(out / trial.name)
+    if not run.config.is_file():
+        run.check_free(overwrite=False)
+        return None
+    run.check_resumable(trial.config)
+    return run.read_result()
+
+
+def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Finished:
+    """The trainings as they finish; what would stop all of them is refused here, before the first."""
+    from aevlp.data.load import load
+    from aevlp.data.splits import require_examples
+
+    for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
+        require_examples(load(data, options, store_root(store)))
+
+    import torch
+
+    from aevlp.engine import make_accelerator
+
+    engines = list(dict.fromkeys(trial.config.engine for trial in waiting))
+    if jobs == 1:
+        accelerator = make_accelerator(engines[0])
+        accelerator.wait_for_everyone()  # until all have seen what is there
+        return _in_turn(waiting, data, out, accelerator)
+    gpus = 0 if all(engine.device == "cpu" for engine in engines) else torch.cuda.device_count()
+    if not gpus and len(engines) == 1:
+        make_accelerator(engines[0])  # refuses a device or a precision that is not there; with a GPU it would take room on it
+    return _side_by_side(waiting, data, out, jobs, gpus)
+
+
+def _in_turn(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accelerator) -> Finished:
+    """Trains one after another in this process, or in those that work together."""
+    from aevlp.start import start_training
+
+    for trial in waiting:
+        run = RunFolder(out / trial.name)
+        log.info("started %s", trial.name)
+        outcome: Outcome
+        try:
+            outcome = start_training(trial.config, data, run, resume=run.config.is_file(), accelerator=accelerator)
+        except Exception as error:
+            if accelerator.num_processes > 1:
+                raise  # the other processes may wait for this one
+            accelerator.free_memory()
+            by_user = isinstance(error, UserError)
+            if not by_user:
+                log.exception("%s", trial.name)
+            outcome = Failure(" ".join(str(error).split()) if by_user else one_line(error), by_user)
+        yield trial, outcome
+
+
+def _side_by_side(waiting: Sequence[Trial], data: Path, out: Path, jobs: int, gpus: int) -> Finished:
+    """Trains `jobs` at a time, each by the command that a user would type."""
+    queue, free = list(waiting), list(range(min(jobs, len(waiting))))
+    threads = max(1, (os.cpu_count() or 1) // len(free))
+    children: dict[subprocess.Popen[bytes], tuple[Trial, BufferedRandom, int]] = {}
+    with _stopping_on_signals(), ExitStack() as files:
+        try:
+            while queue or children:
+                while queue and free:
+                    trial, slot = queue.pop(0), free.pop(0)
+                    log.info("started %s", trial.name)
+                    said = files.enter_context(tempfile.TemporaryFile())
+                    child = subprocess.Popen(
+                        _command(trial, data, out),
+                        env=_environment(os.environ, slot, threads, gpus),
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=said,
+                        start_new_session=True,  # a Ctrl-C reaches them through us, once
+                    )
+                    children[child] = trial, said, slot
+                done = [child for child in children if child.poll() is not None]
+                for child in done:
+                    trial, said, slot = children.pop(child)
+                    free.append(slot)
+                    with said:
+                        said.seek(0)
+                        text = said.read().decode(errors="replace")
+                    yield trial, _outcome(RunFolder(out / trial.name), child.returncode, text)
+                if not done:
+                    time.sleep(LOOK_EVERY)
+        finally:
+            _stop(list(children))
+
+
+def _command(trial: Trial, data: Path, out: Path) -> list[str]:
+    """The words that train it, or go on with it."""
+    run = RunFolder(out / trial.name)
+    words = [sys.executable, "-m", "aevlp", "train", str(data), "--out", str(run.path), "--recipe", trial.config.recipe]
+    words += ["--method", trial.method, "--seed", str(trial.seed)]
+    words += [f"--{key}={exact(value)}" for key, value in trial.said.items()]  # with =, a value may begin with a dash
+    return [*words, "--resume"] if run.config.is_file() else words
+
+
+def _environment(ours: Mapping[str, str], slot: int, threads: int, gpus: int) -> dict[str, str]:
+    """The environment of a training: its share of the cores unless the user set one, and one of several GPUs."""
+    theirs = {"OMP_NUM_THREADS": str(threads), **ours}
+    if gpus > 1:
+        visible = ours.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
+        theirs["CUDA_VISIBLE_DEVICES"] = visible.split(",")[slot % gpus]
+    return theirs
+
+
+def _outcome(run: RunFolder, code: int, said: str) -> Outcome:
+    """The result of a training that ended with that code, or what it said last."""
+    result = run.read_result() if code == 0 else None
+    if result is not None:
+        return result
+    lines = said.strip().splitlines() or [f"ended with code {code} and said nothing"]
+    if code == 2:
+        return Failure(
+            next((line for line in reversed(lines) if line.startswith("aevlp: ")), lines[-1]).removeprefix("aevlp: "), True
+        )
+    if code < 0:
+        return Failure(f"killed by signal {-code} ({signal.strsignal(-code)})", False)
+    if "Traceback" in said:
+        log.error("%s: %s", run.path, said[said.index("Traceback") :])
+    return Failure(lines[-1], False)
+
+
+@contextmanager
+def _stopping_on_signals() -> Iterator[None]:
+    """While it lasts, a signal that would end this process at once ends it in order, so that its children end too."""
+
+    def leave(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    names = [signal.SIGTERM, signal.SIGHUP]
+    before = {number: signal.signal(number, leave) for number in names if signal.getsignal(number) == signal.SIG_DFL}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ends processes: asks them, and after a while does not ask."""
+    for child in children:
+        child.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + GRACE
+    try:
+        for child in children:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(max(0, deadline - time.monotonic()))
+    finally:  # also when the user does not want to wait that long
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def _write_csv(sweep: Sweep, trials: Sequence[Trial], outcomes: Mapping[str, Outcome], out: Path) -> None:
+    """Replaces the CSV by one of all that is done."""
+    if is_first_process():
+        known = [(trial, outcomes[trial.name]) for trial in trials if trial.name in outcomes]
+        results = [(trial, outcome) for trial, outcome in known if not isinstance(outcome, Failure)]
+        write_text(out / RESULTS, csv_text(sweep, results, out))
+
+
+def _in_short(trial: Trial, outcome: Outcome) -> str:
+    """A finished training in a few words."""
+    if isinstance(outcome, Failure):
+        return f"failed: {trial.name}: {outcome.line}"
+    split, figure = ("val", outcome["val_mAP"]) if outcome["mAP"] is None else ("test", outcome["mAP"])
+    return f"done: {trial.name}, {split} mAP {figure:.2f}"
