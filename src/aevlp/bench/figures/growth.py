@@ -1,0 +1,103 @@
+"""What an image costs in sets of growing size: time, disk and memory of the commands as a user types them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from aevlp.bench.registry import Bench, Row, register_figure
+from aevlp.bench.timing import Ratio
+
+NARROW, WIDE = 0.9, 1.1
+log = logging.getLogger("aevlp.bench")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took."""
+
+    seconds: float
+    peak: float
+    """Resident MB of its main process, or of its largest worker if that is more."""
+
+
+@register_figure("growth", "cost per image in the largest set / in the smallest: seconds, disk, memory", takes_long=True)
+def growth(
+    bench: Bench, *, repeats: int = 1, sizes: Sequence[int] = (1_000, 10_000, 50_000), tiny: int = 60, image_size: int = 48
+) -> list[Row]:
+    """Five rows for `score` and `train` (one draw, one epoch) with the demo's models on images of 64 x 48 pixels.
+
+    The seconds are those beyond a set of `tiny` images: that takes as long to start and to check.
+    """
+    from aevlp.bench.images import patchwork, write_images
+
+    scored: dict[int, list[Cost]] = {size: [] for size in (tiny, *sizes)}
+    trained: dict[int, list[Cost]] = {size: [] for size in scored}
+    disk: dict[int, int] = {}
+    for size in scored:
+        write_images(bench.folder / f"set-{size}", train=size, val=40, width=64, height=48, picture=patchwork)
+    common = ["--recipe", "demo", "--model.image_size", image_size, "--epochs", 1, "--damp.draws", 1]
+    common += ["--device", bench.accelerator.device.type]
+    # The first command of all finds nothing in the system's cache; the smallest set takes this upon itself.
+    _cost(["score", bench.folder / f"set-{tiny}", *common, "--store", bench.folder / "views-warm"])
+    for turn in range(repeats):
+        log.info("growth: round %d of %d", turn + 1, repeats)
+        for size in scored if turn % 2 == 0 else reversed(scored):
+            folder, store = bench.folder / f"set-{size}", bench.folder / f"views-{turn}-{size}"
+            log.info("growth: %d images", size)
+            scored[size].append(_cost(["score", folder, *common, "--store", store]))
+            disk[size] = sum(file.stat().st_size for file in store.rglob("*.npy"))
+            run = bench.folder / f"run-{turn}-{size}"
+            trained[size].append(_cost(["train", folder, "--out", run, *common, "--store", store]))
+
+    def per_image(costs: dict[int, list[Cost]], size: int) -> list[float]:
+        return [(cost.seconds - less.seconds) / (size - tiny) for cost, less in zip(costs[size], costs[tiny], strict=True)]
+
+    setting = {
+        "images": " / ".join(f"{size:,}" for size in sizes) + " JPEG of 64 x 48",
+        "models": f"the demo's, {image_size} px",
+        "repeats": repeats,
+    }
+
+    def row(what: str, values: dict[int, list[float]], unit: str, at_least: float | None) -> Row:
+        ratio = Ratio.of([large / small for large, small in zip(values[sizes[-1]], values[sizes[0]], strict=True)])
+        return Row.of(
+            ratio,
+            f"{what}, {sizes[-1]:,} images",
+            f"{sizes[0]:,} images",
+            at_least=at_least,
+            at_most=WIDE,
+            absolute={f"{unit}, {size:,} images": median(values[size]) for size in sizes},
+            setting=setting,
+        )
+
+    return [
+        row("seconds per image of scoring", {s: [1000 * t for t in per_image(scored, s)] for s in sizes}, "ms", NARROW),
+        row("bytes per image of the store", {s: [disk[s] / s] for s in sizes}, "bytes", NARROW),
+        row("seconds per image of training", {s: [1000 * t for t in per_image(trained, s)] for s in sizes}, "ms", NARROW),
+        row("peak memory of scoring", {s: [cost.peak for cost in scored[s]] for s in sizes}, "MB", None),
+        row("peak memory of training", {s: [cost.peak for cost in trained[s]] for s in sizes}, "MB", None),
+    ]
+
+
+def _cost(words: Sequence[object]) -> Cost:
+    """What the command `aevlp WORDS` takes in a process of its own."""
+    started = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-m", "aevlp", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - started
+    if process.returncode:
+        raise RuntimeError(f"aevlp {' '.join(map(str, words))} failed:\n{said}")
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    return Cost(seconds, used.ru_maxrss * unit / 1e6)

@@ -1,0 +1,85 @@
+"""A training step from image files and the store, against the bare step on a batch in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aevlp.bench.registry import Bench, Row, register_figure
+from aevlp.bench.timing import side_by_side
+
+RESNET_50: Mapping[str, Any] = {}  # what the configuration of transformers is by default
+
+
+@register_figure("step", "rate of training from image files / rate of the bare training step on a batch in memory")
+def step(
+    bench: Bench,
+    *,
+    repeats: int = 5,
+    images: int = 48,
+    width: int = 500,
+    height: int = 375,
+    side: int = 224,
+    batch_size: int = 16,
+    workers: int = 2,
+    backbone: Mapping[str, Any] = RESNET_50,
+) -> list[Row]:
+    """One row: an epoch of the method `aevlp` with labels from a filled store. The backbone is a ResNet-50."""
+    from aevlp.bench.bare import BareStep, adam
+    from aevlp.bench.images import write_images
+    from aevlp.bench.models import save_resnet
+    from aevlp.data.load import load
+    from aevlp.loader import ImageBatches, TrainingOrder
+    from aevlp.model import build_classifier
+    from aevlp.recipe import build_config
+    from aevlp.train import gather_parts, train_epoch, with_expected_positives
+
+    write_images(bench.folder / "set", train=images, val=4, width=width, height=height)
+    values = {
+        "data.observe": "single",
+        "teacher.name": "demo",
+        "model.backbone": save_resnet(bench.folder / "resnet", side=side, **backbone),
+        "model.image_size": side,
+        "train.batch_size": batch_size,
+        "train.workers": workers,
+        "damp.draws": 1,
+    }
+    config = build_config("default", "aevlp", values)
+    store = bench.folder / "views"
+    data = load(bench.folder / "set", config.data, store)
+    parts = gather_parts(config, data, store, bench.accelerator)
+    parts.source.fill()
+    options = with_expected_positives(config.loss, data, parts.source)
+    model, optimizer = bench.accelerator.prepare(parts.classifier, adam(parts.classifier, config))
+    order = TrainingOrder(images, config.run.seed)
+    files = ImageBatches(data.train.paths, side, order, batch_size, workers, bench.accelerator)
+
+    def epoch() -> None:
+        pseudo = parts.source.labels(1)
+        train_epoch(config, parts.method.loss, options, model, optimizer, files, parts.labels, pseudo, 1, bench.accelerator)
+
+    bare = BareStep(build_classifier(config.model, data.classes, config.run.seed), config, bench.accelerator)
+    counts = [min(batch_size, images - first) for first in range(0, images, batch_size)]
+    times = side_by_side("step", {"training": epoch, "bare": lambda: bare(counts)}, repeats)
+    bench.accelerator.free_memory()
+    return [
+        Row.of(
+            times.ratio("bare", "training"),
+            "rate of training",
+            "bare step",
+            at_least=0.95,
+            absolute={
+                "images/s trained": times.part(images, "training").value,
+                "images/s of the bare step": times.part(images, "bare").value,
+            },
+            setting={
+                "images": f"{images} JPEG of {width} x {height}",
+                "backbone": f"ResNet {dict(backbone)}" if backbone else "ResNet-50",
+                "image size": side,
+                "classes": len(data.classes),
+                "batch": batch_size,
+                "workers": workers,
+                "repeats": repeats,
+            },
+        )
+    ]
