@@ -73,6 +73,11 @@ def teacher_precision(option: str, device: torch.device) -> str:
     return option
 
 
+def can_resize(device: torch.device) -> bool:
+    """Whether images can be resized with antialiasing on a device: not on all that can run a model."""
+    return device.type in ("cpu", "cuda")
+
+
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any]:
     """Within it, forward passes on the device are in that precision (of int8, what is not a linear layer in full precision)."""
     import torch

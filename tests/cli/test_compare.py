@@ -196,7 +196,9 @@ def processes_with(text: str) -> list[int]:
 def test_a_signal_stops_all_jobs(world, quick, tmp_path, number, code):
     out = tmp_path / "sweep"
     endless = ["--epochs", "100000", "--train.patience", "100000", "--train.max_drop", "100"]
-    sweep = start("compare", world, "--out", out, *quick, "--methods", "an,gr", "--jobs", "2", *endless)
+    words = ["compare", world, "--out", out, *quick, "--methods", "an,gr", "--jobs", "2", *endless]
+    # Where the tests run in the background, processes inherit that an interrupt is ignored.
+    sweep = start(*words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     try:
         while not all((out / name / "metrics.jsonl").exists() for name in ("an-0", "gr-0")):
             assert sweep.poll() is None, sweep.communicate()

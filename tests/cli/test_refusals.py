@@ -20,7 +20,7 @@ def test_no_command_and_help_list_the_commands(capsys):
     for words in ([], ["--help"]):
         answer = aevlp(capsys, *words)
         assert answer.code == 0
-        assert all(name in answer.out for name in ("demo", "check", "score", "train", "eval"))
+        assert all(name in answer.out for name in ("demo", "check", "score", "train", "eval", "compare", "store", "bench"))
 
 
 def test_version(capsys):
@@ -73,7 +73,7 @@ def test_missing_arguments(capsys, world):
     assert "required: DATA" in refused(capsys, "train", "--out", "x")
 
 
-@pytest.mark.parametrize("command", [["check"], ["score"], ["train", "--out", "run"]])
+@pytest.mark.parametrize("command", [["check"], ["score"], ["train", "--out", "run"], ["compare", "--out", "sweep"]])
 def test_missing_and_empty_image_sets(capsys, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     assert "nowhere" in refused(capsys, command[0], tmp_path / "nowhere", *command[1:])
@@ -144,14 +144,14 @@ def test_what_the_user_says_wins_over_the_recipe(capsys, world, small, tmp_path)
     assert (result["method"], result["epochs"], result["recipe"]) == ("gr", 1, str(recipe))
 
 
-@pytest.mark.parametrize("command", ["demo", "check", "score", "train", "eval"])
+@pytest.mark.parametrize("command", ["demo", "check", "score", "train", "eval", "compare", "bench"])
 def test_help_shows_every_option_with_its_default(capsys, command):
     answer = aevlp(capsys, command, "--help")
     assert answer.code == 0
     options = [text for text in answer.out.replace("\n  --", "\n\n--").split("\n\n") if text.startswith("--")]
     assert options
     for text in options:
-        assert "default:" in " ".join(text.split()) or text.startswith("--out RUN"), text
+        assert "default:" in " ".join(text.split()) or text.startswith(("--out RUN", "--out DIR")), text
 
 
 def test_eval_refuses_what_does_not_fit(capsys, world, small, tmp_path):

@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 from aevlp.cores import a_core_each
 from aevlp.damp.store import Embeddings
 from aevlp.damp.views import ViewSettings, decode, plan_views, render
-from aevlp.engine import autocast
+from aevlp.engine import autocast, can_resize
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -69,6 +69,7 @@ class Scorer:
         self.precision = precision
         self.device = accelerator.device
         self.is_on_cpu = self.device.type == "cpu"
+        self.cuts_on = self.device if can_resize(self.device) else torch.device("cpu")
         self.images_per_batch = max(1, (batch_size or (ON_A_CPU if self.is_on_cpu else ELSEWHERE)) // settings.count)
         # Of a row of pixels at a time: the three channels alone would be too short to be computed together.
         centre, spread = torch.tensor(mean), torch.tensor(std)
@@ -119,26 +120,27 @@ class Scorer:
     @torch.inference_mode()
     def _encode(self, batch: Batch[J], images: Sequence[Tensor]) -> Tensor:
         """Float16 [images, V, K] on the device: the embeddings of the views of decoded images, uint8 [height, width, 3]."""
-        views, count = self._buffer("views", torch.uint8)[: len(batch) * self.settings.count], self.settings.count
+        count = self.settings.count
+        views = self._buffer("views", torch.uint8, self.cuts_on)[: len(batch) * count]
         for i, ((job, row), image) in enumerate(zip(batch, images, strict=True)):
             plan = plan_views(self.settings, job.draw, job.names[row], image.shape[1], image.shape[0])
-            render(image.to(self.device, non_blocking=True), plan, self.settings, views[i * count : (i + 1) * count])
+            render(image.to(self.cuts_on, non_blocking=True), plan, self.settings, views[i * count : (i + 1) * count])
         with autocast(self.device, self.precision):
             embeddings = self.teacher.encode_images(self.normalised(views))
         return normalize(embeddings.float(), dim=-1).view(len(batch), count, -1).half()
 
     def normalised(self, views: Tensor) -> Tensor:
         """Float [n, 3, S, S], as the teacher takes them, of views uint8 [n, S, S, 3]; valid until this thread's next call."""
-        pixels = self._buffer("pixels", torch.float32)[: len(views)].copy_(views)
+        pixels = self._buffer("pixels", torch.float32, self.device)[: len(views)].copy_(views)
         rows = pixels.view(-1, len(self._scale))
         torch.addcmul(self._shift, rows, self._scale, out=rows)
         return pixels.permute(0, 3, 1, 2)
 
-    def _buffer(self, name: str, dtype: torch.dtype) -> Tensor:
+    def _buffer(self, name: str, dtype: torch.dtype, device: torch.device) -> Tensor:
         """[views of a batch, S, S, 3], this thread's own, made once: new memory costs more than what is done with it."""
         if not hasattr(self._memory, name):
             shape = (self.images_per_batch * self.settings.count, self.settings.size, self.settings.size, 3)
-            setattr(self._memory, name, torch.empty(shape, dtype=dtype, device=self.device))
+            setattr(self._memory, name, torch.empty(shape, dtype=dtype, device=device))
         buffer: Tensor = getattr(self._memory, name)
         return buffer
 

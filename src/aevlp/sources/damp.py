@@ -78,7 +78,7 @@ class DampSource:
             views=self.scorer.settings,
             images=set_fingerprint(self.split.names, self.split.digests),
         )
-        about = {"teacher": self.config.teacher.name, "data": str(self.split.root)}
+        about = {"teacher": self.config.teacher.name, "data": str(self.split.root.resolve())}
         return ViewStore(root, key, count=len(self.split.names), dimension=self.texts.shape[1], about=about)
 
     def fill(self) -> None:
