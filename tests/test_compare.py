@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from aevlp.compare import _environment
+from aevlp.engine import environment_of_job
 from aevlp.errors import UserError
 from aevlp.sweep import Failure, Sweep, csv_text, label, results_table
 
@@ -130,8 +130,8 @@ def test_the_csv_keeps_what_was_said_to_the_last_digit():
 
 
 def test_jobs_share_cores_and_gpus():
-    assert _environment({}, 3, 2, 0) == {"OMP_NUM_THREADS": "2"}
-    assert _environment({"OMP_NUM_THREADS": "7"}, 0, 2, 1) == {"OMP_NUM_THREADS": "7"}
-    assert [_environment({}, slot, 1, 2)["CUDA_VISIBLE_DEVICES"] for slot in range(4)] == ["0", "1", "0", "1"]
+    assert environment_of_job({}, 3, 2, 0) == {"OMP_NUM_THREADS": "2"}
+    assert environment_of_job({"OMP_NUM_THREADS": "7"}, 0, 2, 1) == {"OMP_NUM_THREADS": "7"}
+    assert [environment_of_job({}, slot, 1, 2)["CUDA_VISIBLE_DEVICES"] for slot in range(4)] == ["0", "1", "0", "1"]
     theirs = {"CUDA_VISIBLE_DEVICES": "4,6"}
-    assert [_environment(theirs, slot, 1, 2)["CUDA_VISIBLE_DEVICES"] for slot in range(3)] == ["4", "6", "4"]
+    assert [environment_of_job(theirs, slot, 1, 2)["CUDA_VISIBLE_DEVICES"] for slot in range(3)] == ["4", "6", "4"]

@@ -107,12 +107,13 @@ def test_many_that_claim_and_release_never_meet(tmp_path):
     assert list(tmp_path.iterdir()) == [counter]
 
 
-def test_without_locks_every_claim_is_granted(tmp_path, monkeypatch):
+def test_without_locks_work_goes_on_and_nothing_may_be_removed(tmp_path, monkeypatch):
     def none(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", none)
-    claims = [claim_file(tmp_path / "lock"), claim_file(tmp_path / "lock"), claim_folder(tmp_path), hold_folder(tmp_path)]
+    claims = [claim_file(tmp_path / "lock"), claim_file(tmp_path / "lock"), hold_folder(tmp_path)]
+    assert claim_folder(tmp_path) is None
     for claim in claims:
         assert claim is not None
         claim.release()

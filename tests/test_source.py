@@ -1,5 +1,8 @@
 """The damp source: what it scores, what it keeps, what it labels with."""
 
+import threading
+import time
+
 import pytest
 import torch
 from accelerate import Accelerator
@@ -40,7 +43,7 @@ def test_the_noise_of_a_checkpoint_is_used(make):
     source = make(**{"damp.neighbours": 3})
     before = source.labels(1)
     state = source.state()
-    source.restore({"weights": [50 * weight for weight in state["weights"]]})
+    source.restore({**state, "weights": [50 * weight for weight in state["weights"]]})
     assert not torch.equal(source.labels(1), before)
     source.restore(state)
     assert torch.equal(source.labels(1), before)
@@ -91,3 +94,30 @@ def test_half_precision_is_for_gpus_and_eight_bits_for_cpus(make):
     assert teacher_precision("auto", torch.device("cpu")) == "fp32"
     with pytest.raises(UserError, match="only a CPU computes in it"):
         teacher_precision("int8", gpu)
+
+
+def test_a_run_does_not_go_on_with_a_teacher_of_another_precision(make):
+    source = make()
+    with pytest.raises(UserError, match="--resume: the teacher computed in fp16 and would now in fp32"):
+        source.restore({**source.state(), "precision": "fp16"})
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_damaged_shard_that_another_run_has_in_hand_is_waited_for(make, is_removed):
+    store = make().store
+    content = bytearray(store.path(1, 0).read_bytes())
+    content[-40] ^= 1
+    store.path(1, 0).write_bytes(content)
+    claim = store.claim(1, 0)
+
+    def other() -> None:
+        time.sleep(1)
+        if is_removed:
+            store.remove(1, 0)
+        claim.release()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    make()
+    thread.join()
+    assert store.damage(1, 0) is None

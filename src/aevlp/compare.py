@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.cache import store_root
-from aevlp.engine import is_first_process
+from aevlp.engine import environment_of_job, gpu_count, is_first_process
 from aevlp.errors import UserError, one_line
 from aevlp.files import write_text
 from aevlp.progress import duration
@@ -103,8 +103,6 @@ def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Fini
     for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
         require_examples(load(data, options, store_root(store)))
 
-    import torch
-
     from aevlp.engine import make_accelerator
 
     engines = list(dict.fromkeys(trial.config.engine for trial in waiting))
@@ -112,7 +110,7 @@ def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Fini
         accelerator = make_accelerator(engines[0])
         accelerator.wait_for_everyone()  # until all have seen what is there
         return _in_turn(waiting, data, out, accelerator)
-    gpus = 0 if all(engine.device == "cpu" for engine in engines) else torch.cuda.device_count()
+    gpus = 0 if all(engine.device == "cpu" for engine in engines) else gpu_count()
     if not gpus and len(engines) == 1:
         make_accelerator(engines[0])  # refuses a device or a precision that is not there; with a GPU it would take room on it
     return _side_by_side(waiting, data, out, jobs, gpus)
@@ -153,7 +151,7 @@ def _side_by_side(waiting: Sequence[Trial], data: Path, out: Path, jobs: int, gp
                     said = files.enter_context(tempfile.TemporaryFile())
                     child = subprocess.Popen(
                         _command(trial, data, out),
-                        env=_environment(os.environ, slot, threads, gpus),
+                        env=environment_of_job(os.environ, slot, threads, gpus),
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
                         stderr=said,
@@ -181,15 +179,6 @@ def _command(trial: Trial, data: Path, out: Path) -> list[str]:
     words += ["--method", trial.method, "--seed", str(trial.seed)]
     words += [f"--{key}={exact(value)}" for key, value in trial.said.items()]  # with =, a value may begin with a dash
     return [*words, "--resume"] if run.config.is_file() else words
-
-
-def _environment(ours: Mapping[str, str], slot: int, threads: int, gpus: int) -> dict[str, str]:
-    """The environment of a training: its share of the cores unless the user set one, and one of several GPUs."""
-    theirs = {"OMP_NUM_THREADS": str(threads), **ours}
-    if gpus > 1:
-        visible = ours.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
-        theirs["CUDA_VISIBLE_DEVICES"] = visible.split(",")[slot % gpus]
-    return theirs
 
 
 def _outcome(run: RunFolder, code: int, said: str) -> Outcome:

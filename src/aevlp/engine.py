@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -84,3 +85,19 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any
 
     kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
     return torch.autocast(device.type, kinds[precision]) if precision in kinds else nullcontext()
+
+
+def gpu_count() -> int:
+    """The GPUs that jobs can be shared between."""
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def environment_of_job(ours: Mapping[str, str], slot: int, threads: int, gpus: int) -> dict[str, str]:
+    """The environment of a training: its share of the cores unless the user set one, and one of several GPUs."""
+    theirs = {"OMP_NUM_THREADS": str(threads), **ours}
+    if gpus > 1:
+        visible = ours.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
+        theirs["CUDA_VISIBLE_DEVICES"] = visible.split(",")[slot % gpus]
+    return theirs

@@ -103,4 +103,4 @@ class ImageBatches:
     def _finished(self, index: Tensor, pixels: Tensor, reads: Sequence[Future[None]]) -> tuple[Tensor, Tensor]:
         for read in reads:
             read.result()
-        return index, pixels.to(self.device, non_blocking=True)
+        return index, pixels.to(self.device)

@@ -1,7 +1,7 @@
 """Locks between processes; the system lets go of them when their holder dies, however it dies.
 
-Where the platform or the file system has none, every lock is granted: work may then be done twice, but files appear whole
-by rename and are the same whoever writes them.
+Where the platform or the file system has none, every lock on a file is granted: work may then be done twice, but files appear
+whole by rename. The right to remove a folder is not.
 """
 
 from __future__ import annotations
@@ -65,35 +65,37 @@ def hold_folder(folder: Path) -> Claim | None:
 
 
 def claim_folder(folder: Path) -> Claim | None:
-    """A claim on a folder that nobody holds; None while someone does, or if it is not there."""
+    """A claim on a folder that nobody holds; None while someone does, if that cannot be told, or if it is not there."""
     return _folder(folder, exclusive=True)
 
 
 def _folder(folder: Path, *, exclusive: bool) -> Claim | None:
+    unlocked = None if exclusive else Claim(None)  # what is held may be used; what is claimed may be removed
     if sys.platform == "win32":
-        return Claim(None)
+        return unlocked
     try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
         return None
     except OSError:  # a folder that may be used but not listed
-        return Claim(None)
+        return unlocked
     # A hold waits for a claim: that lasts only until the folder is moved away.
-    if _locked(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH) and _is_at(handle, folder):
+    how = fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH
+    if _locked(handle, how, without_locks=not exclusive) and _is_at(handle, folder):
         return Claim(handle)
     os.close(handle)
     return None
 
 
-def _locked(handle: int, how: int) -> bool:
-    """Whether the lock was granted; true where there are no locks."""
+def _locked(handle: int, how: int, *, without_locks: bool = True) -> bool:
+    """Whether the lock was granted; `without_locks` where there are none."""
     if sys.platform != "win32":
         try:
             fcntl.flock(handle, how)
         except BlockingIOError:
             return False
         except OSError:
-            return True
+            return without_locks
     return True
 
 

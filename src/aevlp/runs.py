@@ -17,6 +17,7 @@ from aevlp.config import Config
 from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.files import cannot_write, whole_file, write_json, write_text
+from aevlp.locks import Claim, claim_file
 from aevlp.recipe import read_recipe
 
 # What may differ when a run is resumed: it decides where and how fast things are computed, not what.
@@ -45,6 +46,11 @@ class RunFolder:
         return self.path / "result.json"
 
     @property
+    def lock(self) -> Path:
+        """Held by the process that writes here."""
+        return self.path / ".lock"
+
+    @property
     def checkpoint(self) -> Path:
         """All that is needed to go on after the last finished epoch."""
         return self.path / "checkpoints" / "last.pt"
@@ -59,8 +65,8 @@ class RunFolder:
             raise UserError(f"--out {self.path}: this run exists; continue it with --resume or replace it with --overwrite")
 
     def _content(self) -> Iterator[Path]:
-        """What is in the folder, but for what a killed process left half-written."""
-        return (path for path in self.path.iterdir() if path.suffix != ".part")
+        """What is in the folder, but for what a killed process left."""
+        return (path for path in self.path.iterdir() if path.suffix != ".part" and path != self.lock)
 
     def check_resumable(self, config: Config) -> None:
         """Refuses to resume what is not there or was started otherwise."""
@@ -74,12 +80,20 @@ class RunFolder:
             shown = ", ".join(f"{key} was {before.get(key)} and is now {now.get(key)}" for key in changed)
             raise UserError(f"--resume: {self.path} was started with another configuration: {shown}")
 
+    def claim(self) -> Claim:
+        """The right to write here; refused while another process has it."""
+        if (claim := claim_file(self.lock)) is None:
+            raise UserError(f"{self.path}: another process is training into it; wait until it is done, or choose another place")
+        return claim
+
     def create(self, config: Config, command: str) -> None:
         """Makes the folder anew with its configuration in it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # The folder itself stays (it may be a link or a mount). What makes it a run goes last: killed here, it still is one.
             for path in sorted(self.path.iterdir(), key=lambda path: path == self.config):
+                if path == self.lock:
+                    continue
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         except OSError as error:
             raise cannot_write(self.path, error) from error

@@ -49,14 +49,17 @@ def start_training(
     accelerator = accelerator or make_accelerator(config.engine)
     parts = gather_parts(config, data, root, accelerator)
     accelerator.wait_for_everyone()  # until all have seen that the folder is free
-    if accelerator.is_main_process:
-        if resume:
-            run.remove_parts()
-        else:
-            run.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
-    accelerator.wait_for_everyone()
+    claim = run.claim() if accelerator.is_main_process else None
     try:
+        if accelerator.is_main_process:
+            if resume:
+                run.remove_parts()
+            else:
+                run.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
+        accelerator.wait_for_everyone()
         with log_to(run.path / "log.txt"):
             return train(config, data, parts, run, accelerator)
     finally:
         accelerator.free_memory()  # it would keep this model and optimiser alive for the next run in this process
+        if claim is not None:
+            claim.release()

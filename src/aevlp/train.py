@@ -15,7 +15,7 @@ import torch
 from accelerate.utils import broadcast
 from torch import Tensor
 
-from aevlp.config import Config
+from aevlp.config import Config, TrainOptions
 from aevlp.damp.quality import Quality
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Dataset, Split
@@ -69,20 +69,15 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     if state and state["data"] != fingerprint:
         raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
 
-    source.fill()
     if state:
         source.restore(state["source"])
+    source.fill()
     loss_options = method.loss.options(**state["loss"]) if state else with_expected_positives(config.loss, data, source)
     quality = None
     if method.source != "none" and data.train.truth is not None:
         quality = Quality(data.train.observed, data.train.truth)
 
-    optimizer = torch.optim.Adam(
-        [
-            {"params": classifier.body(), "lr": config.train.learning_rate},
-            {"params": classifier.head(), "lr": config.train.head_learning_rate},
-        ]
-    )
+    optimizer = adam(classifier, config.train)
     history: list[dict[str, Any]] = []
     if state:
         classifier.load_state_dict(state["model"])
@@ -158,6 +153,16 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     return result
 
 
+def adam(classifier: Classifier, options: TrainOptions) -> torch.optim.Adam:
+    """The optimiser: the backbone and the head at rates of their own."""
+    return torch.optim.Adam(
+        [
+            {"params": classifier.body(), "lr": options.learning_rate},
+            {"params": classifier.head(), "lr": options.head_learning_rate},
+        ]
+    )
+
+
 def training_labels(split: Split, loss: Loss) -> Tensor:
     """Int8 [N, C]: what the loss may see."""
     if not loss.needs_truth:
@@ -216,9 +221,9 @@ def train_epoch(
         for index, pixels in images:
             logits = model(pixels)
             count = min(config.train.batch_size, len(labels) - seen)
-            cells, index = _global_batch(logits, index.to(logits.device), count, accelerator)
+            cells, index = _global_batch(logits, index, count, accelerator)
             tables = (labels, pseudo) if loss.reads_pseudo else (labels,)
-            value = loss.function(cells, *(table[index.cpu()].to(cells.device) for table in tables), **arguments)
+            value = loss.function(cells, *(table[index].to(cells.device) for table in tables), **arguments)
             # A process all of whose images are repeats takes part in the backward pass too: the others wait for it.
             value = value + 0 * logits.sum()
             # Each process holds the gradient of its own images' share; their mean is taken over the processes.
@@ -244,7 +249,7 @@ def _global_batch(logits: Tensor, index: Tensor, count: int, accelerator: Accele
     cells = accelerator.gather(logits.detach()).clone()
     first = accelerator.process_index * len(logits)
     cells[first : first + len(logits)] = logits
-    return cells[:count], accelerator.gather(index)[:count]
+    return cells[:count], accelerator.gather(index.to(logits.device))[:count].cpu()
 
 
 def should_stop(values: Sequence[float], patience: int, max_drop: float) -> bool:

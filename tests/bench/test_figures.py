@@ -130,8 +130,9 @@ def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatc
 
 
 def test_growth_knows_what_a_command_takes(tmp_path):
+    bytearray(300_000_000)  # what this process once needed is not the command's
     cost = growth._cost(["--version"])
     assert cost.seconds > 0
-    assert 5 < cost.peak < 5000  # MB: a Python and little else
+    assert 5 < cost.peak < 100  # MB: a Python and little else
     with pytest.raises(RuntimeError, match="nowhere"):
         growth._cost(["check", tmp_path / "nowhere"])

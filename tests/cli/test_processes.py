@@ -32,7 +32,8 @@ def test_two_processes_train_what_one_would(small, vit, tmp_path):
     for processes in (1, 2):
         run = tmp_path / str(processes)
         words = ["train", world, "--out", run, *small, "--backbone", vit, "--store", tmp_path / f"views-{processes}"]
-        words += ["--teacher.batch_size", "1"]  # so that no process takes the next shard before it needs it
+        # So slow that no process has scored all shards before the other begins, nor takes one before it needs it.
+        words += ["--teacher", "tests.colours:slow_teacher", "--teacher.batch_size", "1"]
         process = start(*words, processes=processes)
         out, err = process.communicate()
         assert process.returncode == 0, err
@@ -41,7 +42,7 @@ def test_two_processes_train_what_one_would(small, vit, tmp_path):
         results[processes] = json.loads((run / "result.json").read_text())
     log = (tmp_path / "2" / "log.txt").read_text()
     shares = re.findall(r"process [12] of 2: scored ([12]) of 3 shards, [1-9]\d* teacher passes", log)
-    assert sorted(shares) == ["1", "2"]
+    assert sorted(shares) == ["1", "2"], log
     assert log.count("epoch 1 of 3") == 1
     assert [line["loss"] for line in lines[2]] == pytest.approx([line["loss"] for line in lines[1]], rel=1e-4)
     assert [line["pseudo_labels"] for line in lines[2]] == [line["pseudo_labels"] for line in lines[1]]

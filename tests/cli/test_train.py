@@ -7,6 +7,7 @@ import yaml
 from PIL import Image
 
 from aevlp.damp.scoring import Scorer
+from aevlp.runs import RunFolder
 from tests.cli.run import aevlp, refused
 from tests.colours import COLOURS, write_world
 
@@ -347,3 +348,16 @@ def test_out_may_be_a_link_and_what_a_killed_process_left_is_no_run(capsys, worl
     run_ok(capsys, *words, "--overwrite")
     assert (tmp_path / "run").is_symlink()
     assert not list((tmp_path / "disk").glob(".*"))
+
+
+def test_two_processes_do_not_write_into_one_run(capsys, world, small, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    assert aevlp(capsys, "train", world, "--out", run.path, *small, "--epochs", "1").code == 0
+    held = run.claim()
+    before = weights_of(run.path)
+    message = refused(capsys, "train", world, "--out", run.path, *small, "--overwrite")
+    assert message.startswith(f"{run.path}: another process is training into it")
+    assert weights_of(run.path) == before
+    held.release()
+    assert aevlp(capsys, "train", world, "--out", run.path, *small, "--overwrite", "--epochs", "1").code == 0
+    assert not run.lock.exists()

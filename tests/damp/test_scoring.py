@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -40,11 +42,12 @@ def naive(paths, draw):
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 5, 32, 1000])
-@pytest.mark.parametrize("is_on_cpu", [True, False])
-def test_jobs_come_back_in_order_with_what_a_plain_loop_sees(images, batch_size, is_on_cpu):
+@pytest.mark.parametrize("in_threads", [True, False])
+def test_jobs_come_back_in_order_with_what_a_plain_loop_sees(images, batch_size, in_threads):
     """Whatever the batches are, and also the way a GPU takes: threads decode, the rest is done where the teacher is."""
     scoring = scorer(batch_size)
-    scoring.is_on_cpu = is_on_cpu
+    assert not scoring.encodes_in_threads  # a teacher that does not say that this is safe
+    scoring.encodes_in_threads = in_threads
     jobs = [job(images[:7], 0), job(images[7:8], 3), job(images[8:], 1)]
     advanced: list[int] = []
     found = list(scoring.embed(iter(jobs), advanced.append))
@@ -87,3 +90,24 @@ def test_threads_of_torch_are_as_before_afterwards(images):
     before = torch.get_num_threads()
     list(scorer().embed([job(images[:5], 0)]))
     assert torch.get_num_threads() == before
+
+
+def test_a_teacher_that_says_it_is_safe_is_called_from_several_threads(images):
+    seen = set()
+
+    class Safe(ColourTeacher):
+        is_thread_safe = True
+
+        def encode_images(self, pixels):
+            seen.add(threading.current_thread())
+            return super().encode_images(pixels)
+
+    scoring = Scorer(Safe(), SETTINGS, mean=MEAN, std=STD, accelerator=Accelerator(cpu=True), batch_size=5)
+    assert scoring.encodes_in_threads
+    list(scoring.embed([job(images, 0)]))
+    assert threading.main_thread() not in seen
+    assert len(seen) <= torch.get_num_threads()
+
+
+def test_in_eight_bits_an_image_does_not_depend_on_its_neighbours():
+    assert scorer(batch_size=1000, precision="int8").images_per_batch == 1

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from accelerate import Accelerator
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from aevlp.config import Config
+from aevlp.cores import a_core_each
 from aevlp.engine import autocast, teacher_precision
 from aevlp.model import Classifier
 from aevlp.teacher import Teacher
+from aevlp.train import adam
 
 
 class BareTeacher:
@@ -27,20 +29,16 @@ class BareTeacher:
     def __call__(self) -> None:
         """One pass over all."""
         if self.at_once == 1:
-            for count in self.counts:
-                self._look(count)
-            return
-        threads = torch.get_num_threads()
-        try:
-            with ThreadPoolExecutor(self.at_once, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                list(pool.map(self._look, self.counts))
-        finally:
-            torch.set_num_threads(threads)
+            found = [self._look(count) for count in self.counts]
+        else:
+            with a_core_each(self.at_once) as pool:
+                found = list(pool.map(self._look, self.counts))
+        found[-1].cpu()  # waits for a device that computes on its own
 
     @torch.inference_mode()
-    def _look(self, count: int) -> None:
+    def _look(self, count: int) -> Tensor:
         with autocast(self.device, teacher_precision("auto", self.device)):
-            self.teacher.encode_images(self.ready[:count]).cpu()  # waits for a device that computes on its own
+            return self.teacher.encode_images(self.ready[:count])
 
 
 class BareStep:
@@ -48,7 +46,7 @@ class BareStep:
 
     def __init__(self, classifier: Classifier, config: Config, accelerator: Accelerator) -> None:
         self.classifier = classifier.to(accelerator.device).train()
-        self.optimizer = adam(self.classifier, config)
+        self.optimizer = adam(self.classifier, config.train)
         shape = (config.train.batch_size, config.model.image_size, config.model.image_size, 3)
         self.pixels = torch.randint(256, shape, dtype=torch.uint8).to(accelerator.device)
         self.targets = torch.randint(2, (len(self.pixels), len(classifier.classes))).float().to(accelerator.device)
@@ -61,14 +59,4 @@ class BareStep:
             torch.autograd.backward(loss)
             self.optimizer.step()
             self.optimizer.zero_grad()
-            loss.detach().cpu()
-
-
-def adam(classifier: Classifier, config: Config) -> torch.optim.Adam:
-    """The optimiser of a training: the backbone and the head at rates of their own."""
-    return torch.optim.Adam(
-        [
-            {"params": classifier.body(), "lr": config.train.learning_rate},
-            {"params": classifier.head(), "lr": config.train.head_learning_rate},
-        ]
-    )
+        loss.detach().cpu()

@@ -14,7 +14,6 @@ from torch.nn.functional import normalize
 from torch.utils.data import DataLoader, Sampler
 from torch.utils.data import Dataset as Items
 
-from aevlp.bench.bare import adam
 from aevlp.bench.straightforward import decoded_twice, views_of
 from aevlp.config import Config
 from aevlp.damp.labels import pseudo_labels, scores
@@ -29,7 +28,7 @@ from aevlp.model import build_classifier
 from aevlp.seeds import seed_for
 from aevlp.sources.none import NoSource
 from aevlp.teacher import Teacher, load_teacher
-from aevlp.train import with_expected_positives
+from aevlp.train import adam, with_expected_positives
 
 
 class ImagesWithViews(Items[tuple[int, Tensor, Tensor]]):
@@ -73,7 +72,7 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
     precision = teacher_precision(config.teacher.precision, device)
     teacher = load_teacher(config.teacher.name, device, precision)
     classifier = build_classifier(config.model, data.classes, config.run.seed).to(device)
-    optimizer = adam(classifier, config)
+    optimizer = adam(classifier, config.train)
     options = with_expected_positives(config.loss, data, NoSource(*data.train.observed.shape))
     prompts = [config.teacher.prompt.replace("{}", name) for name in data.classes]
     dimension = teacher.encode_texts(prompts[:1]).shape[1]

@@ -60,6 +60,7 @@ class Onlooker:
 
     mean, std = CLIP_MEAN, CLIP_STD
     fingerprint = "onlooker"
+    is_thread_safe = True
 
     def __init__(self, image_size: int = 224, dimension: int = 512) -> None:
         self.image_size, self.dimension = image_size, dimension

@@ -53,8 +53,12 @@ def fill(store: ViewStore, split: Split, draws: int, scorer: Scorer, accelerator
 
 def _remove_damaged(store: ViewStore, draws: int) -> None:
     for draw, shard, wrong in store.damaged(draws):
-        if (claim := store.claim(draw, shard)) is not None:
-            if store.damage(draw, shard) is not None:  # nobody else has put it right meanwhile
+        # Another run may have found it too, and be about to remove it: only when it is gone or whole can we go on.
+        while store.has(draw, shard) and store.damage(draw, shard) is not None:
+            if (claim := store.claim(draw, shard)) is None:
+                time.sleep(WAIT)
+                continue
+            if store.has(draw, shard) and store.damage(draw, shard) is not None:
                 log.warning("%s: damaged (%s); it is scored anew", store.path(draw, shard), wrong)
                 store.remove(draw, shard)
             claim.release()
@@ -66,7 +70,7 @@ def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Scorer, a
     # Processes that work together begin at different places and so seldom meet.
     first = accelerator.process_index * len(missing) // accelerator.num_processes
     missing = [*missing[first:], *missing[:first]]
-    written, is_waiting, claims = 0, False, dict[tuple[int, int], Claim]()
+    is_waiting, ours, claims = False, set[tuple[int, int]](), dict[tuple[int, int], Claim]()
     total = sum(len(store.rows(shard)) for _, shard in missing)
     try:
         with progress(f"scoring {scorer.settings.count} views each", total) as advance:
@@ -74,7 +78,9 @@ def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Scorer, a
                 for job, embeddings in scorer.embed(_claimed(store, split, missing, claims), advance):
                     store.write(job.draw, job.shard, embeddings)
                     claims.pop((job.draw, job.shard)).release()
-                    written += 1
+                    ours.add((job.draw, job.shard))
+                by_others = [at for at in missing if store.has(*at) and at not in ours]
+                advance(sum(len(store.rows(shard)) for _, shard in by_others))
                 missing = [at for at in missing if not store.has(*at)]
                 if missing and not is_waiting:
                     log.info("waiting for another process that scores %d shards of these images", len(missing))
@@ -83,7 +89,7 @@ def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Scorer, a
     finally:
         for claim in claims.values():  # of what was begun and not finished
             claim.release()
-    return written
+    return len(ours)
 
 
 def _claimed(

@@ -172,7 +172,10 @@ def unused(found: Sequence[Stored], days: float) -> list[Stored]:
 
 
 def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool) -> str:
-    """Removes stores that are not in use, and what else is not needed; without `yes`, it only says what it would do."""
+    """Removes stores and what else is not needed; without `yes`, it only says what it would do.
+
+    What is in use is kept, and so is what cannot be known not to be.
+    """
     verb, lines, freed = "removed" if yes else "to remove", [], 0
     for stored in found:
         free = remove(stored) if yes else not in_use(stored)

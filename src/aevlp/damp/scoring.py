@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -68,9 +68,15 @@ class Scorer:
         self.mean, self.std = tuple(mean), tuple(std)
         self.precision = precision
         self.device = accelerator.device
-        self.is_on_cpu = self.device.type == "cpu"
+        is_on_cpu = self.device.type == "cpu"
+        # A teacher of the user's own may keep something of a call: it is called from one thread, unless it says otherwise.
+        self.encodes_in_threads = is_on_cpu and getattr(teacher, "is_thread_safe", False)
         self.cuts_on = self.device if can_resize(self.device) else torch.device("cpu")
-        self.images_per_batch = max(1, (batch_size or (ON_A_CPU if self.is_on_cpu else ELSEWHERE)) // settings.count)
+        self.images_per_batch = max(1, (batch_size or (ON_A_CPU if is_on_cpu else ELSEWHERE)) // settings.count)
+        if precision == "int8":
+            self.images_per_batch = (
+                1  # the scale of its 8 bits is that of a batch, and an image must not depend on its neighbours
+            )
         # Of a row of pixels at a time: the three channels alone would be too short to be computed together.
         centre, spread = torch.tensor(mean), torch.tensor(std)
         self._scale, self._shift = (x.repeat(settings.size).to(self.device) for x in (1 / (255 * spread), -centre / spread))
@@ -93,18 +99,19 @@ class Scorer:
 
     def _in_order(self, batches: Iterator[Batch[J]]) -> Iterator[tuple[Batch[J], Embeddings]]:
         """The batches with their embeddings [images, V, K], computed several at a time, bounded in number."""
-        workers = torch.get_num_threads() if self.is_on_cpu else min(READERS, os.cpu_count() or 1)
-        waiting: deque[tuple[Batch[J], Future[Tensor | list[Tensor]]]] = deque()
+        workers = torch.get_num_threads() if self.encodes_in_threads else min(READERS, os.cpu_count() or 1)
+        ahead = 2 * workers if self.encodes_in_threads else 2
+        waiting: deque[tuple[Batch[J], list[Future[Tensor]]]] = deque()
         unread: tuple[Batch[J], Tensor] | None = None
         with a_core_each(workers) as pool:
             while True:
-                for batch in islice(batches, 2 * workers - len(waiting)):
-                    waiting.append((batch, pool.submit(self._work, batch)))
+                for batch in islice(batches, ahead - len(waiting)):
+                    waiting.append((batch, self._begun(pool, batch)))
                 if not waiting:
                     break
-                batch, done = waiting.popleft()
-                found = done.result()
-                embeddings = found if isinstance(found, Tensor) else self._encode(batch, found)
+                batch, begun = waiting.popleft()
+                found = [each.result() for each in begun]
+                embeddings = found[0] if self.encodes_in_threads else self._encode(batch, found)
                 self.passes += 1
                 if unread is not None:  # the one before, so that a device has the next to do while this waits for it
                     yield unread[0], unread[1].cpu().numpy()
@@ -112,10 +119,11 @@ class Scorer:
         if unread is not None:
             yield unread[0], unread[1].cpu().numpy()
 
-    def _work(self, batch: Batch[J]) -> Tensor | list[Tensor]:
-        """What a thread does for a batch: all of it on a CPU, else decoding alone."""
-        images = [decode(job.paths[row], self.settings) for job, row in batch]
-        return self._encode(batch, images) if self.is_on_cpu else images
+    def _begun(self, pool: ThreadPoolExecutor, batch: Batch[J]) -> list[Future[Tensor]]:
+        """What threads do for a batch: all of it, to the embeddings; or the decoding of each image alone."""
+        if self.encodes_in_threads:
+            return [pool.submit(lambda: self._encode(batch, [decode(job.paths[row], self.settings) for job, row in batch]))]
+        return [pool.submit(decode, job.paths[row], self.settings) for job, row in batch]
 
     @torch.inference_mode()
     def _encode(self, batch: Batch[J], images: Sequence[Tensor]) -> Tensor:
@@ -124,7 +132,7 @@ class Scorer:
         views = self._buffer("views", torch.uint8, self.cuts_on)[: len(batch) * count]
         for i, ((job, row), image) in enumerate(zip(batch, images, strict=True)):
             plan = plan_views(self.settings, job.draw, job.names[row], image.shape[1], image.shape[0])
-            render(image.to(self.cuts_on, non_blocking=True), plan, self.settings, views[i * count : (i + 1) * count])
+            render(image.to(self.cuts_on), plan, self.settings, views[i * count : (i + 1) * count])
         with autocast(self.device, self.precision):
             embeddings = self.teacher.encode_images(self.normalised(views))
         return normalize(embeddings.float(), dim=-1).view(len(batch), count, -1).half()

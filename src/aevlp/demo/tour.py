@@ -22,7 +22,12 @@ def tour(out: Path, methods: Sequence[str], seeds: int, engine: Mapping[str, Any
     sweep = Sweep("demo", methods, {"store": [str(out / "views")], **{key: [value] for key, value in engine.items()}})
     trials = sweep.trials(seeds)  # a wrong name is said before the work begins
     world = out / "world"
-    if not world.is_dir():
+
+    from aevlp.engine import make_accelerator
+
+    accelerator = make_accelerator(trials[0].config.engine)
+    if accelerator.is_main_process and not world.is_dir():
         log.info("drawing the world: %s", world)
         write_world(world)
+    accelerator.wait_for_everyone()
     return sweep, compare(sweep, trials, world, out)

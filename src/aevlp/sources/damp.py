@@ -22,6 +22,7 @@ from aevlp.damp.views import ViewSettings
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Split
 from aevlp.engine import teacher_precision
+from aevlp.errors import UserError
 from aevlp.seeds import seed_for
 from aevlp.teacher import Teacher, load_teacher
 
@@ -123,17 +124,22 @@ class DampSource:
             for job, embeddings in self.scorer.embed(shard_job(self.split, epoch - 1, s, self.shards[s]) for s in ours):
                 label(job.shard, embeddings)
         else:
-            with a_core_each() as pool:
+            with a_core_each(None if device.type == "cpu" else 1) as pool:
                 for _ in pool.map(lambda shard: label(shard, self._seen(epoch, shard)), ours):
                     pass
         shared: Tensor = self.accelerator.reduce(table, reduction="sum")  # each row is zero in all processes but one
         return shared.to(torch.int8).cpu()
 
     def state(self) -> dict[str, Any]:
-        """The text noise: a resumed run must not depend on how a generator of another version draws."""
-        return {"weights": self.weights}
+        """The text noise: a resumed run must not depend on how a generator of another version draws. And the precision."""
+        return {"weights": self.weights, "precision": self.precision}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continues with the text noise of `state`."""
+        """Continues with the text noise of `state`; refuses what would let the teacher see otherwise than before."""
+        if state["precision"] != self.precision:
+            raise UserError(
+                f"--resume: the teacher computed in {state['precision']} and would now in {self.precision}; "
+                "use the same kind of device, or start anew"
+            )
         self.weights = state["weights"]
         self.classes = class_embeddings(self.texts, self.weights, self.options.neighbours)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ class Cost:
 
     seconds: float
     peak: float
-    """Resident MB of its main process, or of its largest worker if that is more."""
+    """Resident MB."""
 
 
 @register_figure("growth", "cost per image in the largest set / in the smallest: seconds, disk, memory", takes_long=True)
@@ -86,18 +85,23 @@ def growth(
     ]
 
 
+_LAUNCH = """
+import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(child.pid, 0)
+print(used.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status) & 255)
+"""
+"""A small process in between: a process begins with the greatest size that the one which started it ever had."""
+
+
 def _cost(words: Sequence[object]) -> Cost:
     """What the command `aevlp WORDS` takes in a process of its own."""
     started = time.perf_counter()
-    with subprocess.Popen(
-        [sys.executable, "-m", "aevlp", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+    launcher = [sys.executable, "-S", "-c", _LAUNCH]
+    done = subprocess.run([*launcher, sys.executable, "-m", "aevlp", *map(str, words)], capture_output=True, text=True)
     seconds = time.perf_counter() - started
-    if process.returncode:
-        raise RuntimeError(f"aevlp {' '.join(map(str, words))} failed:\n{said}")
+    if done.returncode:
+        raise RuntimeError(f"aevlp {' '.join(map(str, words))} failed:\n{done.stderr}")
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
-    return Cost(seconds, used.ru_maxrss * unit / 1e6)
+    return Cost(seconds, int(done.stdout) * unit / 1e6)

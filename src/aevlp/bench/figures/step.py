@@ -25,14 +25,14 @@ def step(
     backbone: Mapping[str, Any] = RESNET_50,
 ) -> list[Row]:
     """One row: an epoch of the method `aevlp` with labels from a filled store. The backbone is a ResNet-50."""
-    from aevlp.bench.bare import BareStep, adam
+    from aevlp.bench.bare import BareStep
     from aevlp.bench.images import write_images
     from aevlp.bench.models import save_resnet
     from aevlp.data.load import load
     from aevlp.loader import ImageBatches, TrainingOrder
     from aevlp.model import build_classifier
     from aevlp.recipe import build_config
-    from aevlp.train import gather_parts, train_epoch, with_expected_positives
+    from aevlp.train import adam, gather_parts, train_epoch, with_expected_positives
 
     write_images(bench.folder / "set", train=images, val=4, width=width, height=height)
     values = {
@@ -50,7 +50,7 @@ def step(
     parts = gather_parts(config, data, store, bench.accelerator)
     parts.source.fill()
     options = with_expected_positives(config.loss, data, parts.source)
-    model, optimizer = bench.accelerator.prepare(parts.classifier, adam(parts.classifier, config))
+    model, optimizer = bench.accelerator.prepare(parts.classifier, adam(parts.classifier, config.train))
     order = TrainingOrder(images, config.run.seed)
     files = ImageBatches(data.train.paths, side, order, batch_size, workers, bench.accelerator)
 

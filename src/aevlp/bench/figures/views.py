@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from aevlp.bench.registry import Bench, Row, register_figure
 from aevlp.bench.timing import side_by_side
+
+log = logging.getLogger("aevlp.bench")
 
 
 @register_figure("views", "time of the straightforward way to make an image's views / time taken, on one thread")
@@ -16,6 +19,9 @@ def views(
     """Two rows, without and with augmentation: from an image file to normalised floats."""
     import torch
 
+    if bench.accelerator.device.type != "cpu":
+        log.info("views: left out, it compares ways that use one thread of a CPU")
+        return []
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
