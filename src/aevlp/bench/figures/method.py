@@ -13,9 +13,9 @@ from aevlp.bench.timing import side_by_side
 if TYPE_CHECKING:
     from aevlp.config import Config
 
-SMALL_RESNET: dict[str, Any] = {
-    "embedding_size": 32,
-    "hidden_sizes": [32, 64, 128, 256],
+RESNET_18: dict[str, Any] = {
+    "embedding_size": 64,
+    "hidden_sizes": [64, 128, 256, 512],
     "depths": [2, 2, 2, 2],
     "layer_type": "basic",
 }
@@ -26,19 +26,19 @@ def method(
     bench: Bench,
     *,
     repeats: int = 1,
-    train: int = 96,
-    val: int = 24,
+    train: int = 144,
+    val: int = 16,
     width: int = 500,
     height: int = 375,
     epochs: int = 8,
     draws: int | None = None,
     batch_size: int = 16,
     workers: int = 2,
-    side: int = 112,
-    layers: int = 6,
+    side: int = 144,
+    layers: int = 12,
     grid: int = 4,
     classifier_side: int = 112,
-    backbone: Mapping[str, Any] = SMALL_RESNET,
+    backbone: Mapping[str, Any] = RESNET_18,
 ) -> list[Row]:
     """Four rows: first and later run, each against the in-loop way and against the least they must compute.
 
