@@ -54,7 +54,7 @@ def make_accelerator(options: EngineOptions) -> Accelerator:
 def keep_freed_memory() -> None:
     """Has the C library keep the memory of freed tensors for the next ones, where it is glibc's.
 
-    By default large blocks go back to the system and come again empty, page by page: a sixth of a training step on two cores.
+    By default large blocks go back to the system and come again empty, page by page, which costs much of a training step.
     """
     if sys.platform != "linux" or (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is None:
         return

@@ -45,9 +45,7 @@ class Row:
 
     @property
     def goal(self) -> str:
-        """'>= 0.95', '0.9 to 1.1', or nothing where there is none."""
-        if self.at_least is not None and self.at_most is not None:
-            return f"{self.at_least:,g} to {self.at_most:,g}"
+        """'>= 0.95', '<= 1.1', or nothing where there is none."""
         if self.at_least is not None:
             return f">= {self.at_least:,g}"
         return "" if self.at_most is None else f"<= {self.at_most:,g}"
