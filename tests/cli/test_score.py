@@ -14,7 +14,8 @@ def shards_in(store):
 
 def test_two_runs_started_together_share_the_work(capsys, small, tmp_path):
     world, store = write_world(tmp_path / "world", train=60, test=0), tmp_path / "views"
-    words = ["score", world, *small, "--epochs", "8", "--teacher.batch_size", "1", "--teacher", "tests.colours:slow_teacher"]
+    words = ["score", world, *small, "--epochs", "8", "--damp.draws", "8"]
+    words += ["--teacher.batch_size", "1", "--teacher", "tests.colours:slow_teacher"]
     together = [start(*words, "--store", store) for _ in range(2)]
     answers = [process.communicate()[1] for process in together]
     assert [process.returncode for process in together] == [0, 0], answers
