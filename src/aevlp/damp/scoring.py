@@ -73,10 +73,8 @@ class Scorer:
         self.encodes_in_threads = is_on_cpu and getattr(teacher, "is_thread_safe", False)
         self.cuts_on = self.device if can_resize(self.device) else torch.device("cpu")
         self.images_per_batch = max(1, (batch_size or (ON_A_CPU if is_on_cpu else ELSEWHERE)) // settings.count)
-        if precision == "int8":
-            self.images_per_batch = (
-                1  # the scale of its 8 bits is that of a batch, and an image must not depend on its neighbours
-            )
+        if precision == "int8":  # its scale is that of a batch, and an image must not depend on its neighbours
+            self.images_per_batch = 1
         # Of a row of pixels at a time: the three channels alone would be too short to be computed together.
         centre, spread = torch.tensor(mean), torch.tensor(std)
         self._scale, self._shift = (x.repeat(settings.size).to(self.device) for x in (1 / (255 * spread), -centre / spread))

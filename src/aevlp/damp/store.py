@@ -63,7 +63,7 @@ class StoreKey:
 
 
 class ViewStore:
-    """Embeddings [count, V, K] of an image set, draw by draw. While it is open, no other process removes it."""
+    """Embeddings [count, V, K] of an image set, draw by draw. While it is referred to, no other process removes it."""
 
     def __init__(self, root: Path, key: StoreKey, *, count: int, dimension: int, about: Mapping[str, str] | None = None) -> None:
         self.folder = root / key.digest()
@@ -101,10 +101,6 @@ class ViewStore:
             same = False
         if not same:
             raise UserError(f"{path}: does not describe this image set and teacher; remove {self.folder} and score again")
-
-    def close(self) -> None:
-        """Says that the store is no longer in use."""
-        self._hold.release()
 
     def rows(self, shard: int) -> range:
         """The images of a shard."""
