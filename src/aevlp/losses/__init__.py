@@ -9,9 +9,9 @@ from importlib import import_module
 
 from aevlp.losses.registry import LOSSES, Loss, register_loss
 
-for _module in pkgutil.iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
-# A file and its function share a name; the function is what `aevlp.losses.NAME` means.
-globals().update({loss.function.__name__: loss.function for loss in LOSSES.values()})
+for _file in pkgutil.iter_modules(__path__):
+    _module = import_module(f"{__name__}.{_file.name}")
+    # A loss's file and its function share a name; the function is what `aevlp.losses.NAME` means.
+    globals()[_file.name] = getattr(_module, _file.name, _module)
 
 __all__ = ["LOSSES", "Loss", "register_loss"]

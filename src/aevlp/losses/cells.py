@@ -1,4 +1,4 @@
-"""Logarithms of probabilities, from logits.
+"""What several losses compute of their cells.
 
 The loss files take everything else from tensor methods, so that their options can be listed (`--help`) without loading torch.
 """
@@ -21,3 +21,18 @@ def log_probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
 
     z = logits if logits.dtype == float64 else logits.float()
     return logsigmoid(z), logsigmoid(-z)
+
+
+def by_label(observed: Tensor, positive: Tensor, unknown: Tensor, negative: Tensor) -> Tensor:
+    """[N, C]: each cell's value by its observed label 1, 0 or -1."""
+    return positive.where(observed == 1, negative.where(observed == -1, unknown))
+
+
+def entropy(log_p: Tensor, log_not_p: Tensor) -> Tensor:
+    """H(p) = -p log p - (1 - p) log(1 - p) of every cell."""
+    return -(log_p.exp() * log_p + log_not_p.exp() * log_not_p)
+
+
+def surplus(p: Tensor, expected_positives: float) -> Tensor:
+    """R = ((mean over the rows of the sum of p - m) / C)^2 for p [N, C]: how far the rows are from m positives each."""
+    return ((p.sum(1).mean() - expected_positives) / p.shape[1]).square()

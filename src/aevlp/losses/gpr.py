@@ -1,4 +1,4 @@
-"""Generalised pseudo-label robust loss, the loss of AEVLP: `gr` that also learns from pseudo-labels.
+"""Generalised pseudo-label robust loss: `gr` that also learns from positive and negative pseudo-labels.
 
 | symbol             | argument           | meaning                                                             |
 | ------------------ | ------------------ | ------------------------------------------------------------------- |
@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aevlp.errors import require
-from aevlp.losses.cells import log_probabilities
+from aevlp.losses.cells import by_label, log_probabilities, surplus
 from aevlp.losses.gr import GrOptions, closeness, unknown_loss
 from aevlp.losses.registry import register_loss
+from aevlp.papers import AEVLP
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,8 +36,6 @@ class GprOptions(GrOptions):
     """Greatest weight of a positive pseudo-label (CUB 0.8)."""
     eta: float = 0.01
     """Weight of the regulariser that holds the sum of p at expected_positives (VOC 0.05; COCO, NUS 0.001; CUB 0.01)."""
-    expected_positives: float | None = None
-    """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4); null: estimated from the data."""
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
@@ -44,16 +43,14 @@ class GprOptions(GrOptions):
         require(0 <= self.q3 <= 1, "loss.q3", "from 0 to 1", self.q3)
         require(0 <= self.lambda1 <= self.lambda2, "loss.lambda1", f"from 0 to --loss.lambda2 ({self.lambda2})", self.lambda1)
         require(self.eta >= 0, "loss.eta", "at least 0", self.eta)
-        expected = self.expected_positives
-        require(expected is None or expected > 0, "loss.expected_positives", "above 0", expected)
 
-    def at(self, epoch: int, epochs: int) -> dict[str, Any]:
+    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
         """Keyword arguments of `gpr` in epoch 1..epochs."""
-        own = ("q3", "lambda1", "lambda2", "eta", "expected_positives")
-        return {**super().at(epoch, epochs), **{name: getattr(self, name) for name in own}}
+        own = ("q3", "lambda1", "lambda2", "eta")
+        return {**super().at(epoch, epochs, cells), **{name: getattr(self, name) for name in own}}
 
 
-@register_loss("gpr", GprOptions, reads_pseudo=True)
+@register_loss("gpr", GprOptions, reads="pseudo", paper=AEVLP)
 def gpr(
     logits: Tensor,
     observed: Tensor,
@@ -85,6 +82,5 @@ def gpr(
     positive = (1 - v).clamp(lambda1, lambda2) * -((1 - q3) * log_not_p + q3 * log_p)
     by_pseudo = positive.where(pseudo == 1, negative.where(pseudo == -1, undefined))
 
-    cells = (-log_p).where(observed == 1, (-log_not_p).where(observed == -1, by_pseudo))
-    regulariser = ((p.sum(1).mean() - expected_positives) / logits.shape[1]).square()
-    return cells.mean() + eta * regulariser
+    cells = by_label(observed, -log_p, by_pseudo, -log_not_p)
+    return cells.mean() + eta * surplus(p, expected_positives)

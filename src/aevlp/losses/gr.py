@@ -1,4 +1,4 @@
-"""Generalised robust loss (Chen et al., IJCAI 2024): unknown labels are doubted and re-weighted.
+"""Generalised robust loss: unknown labels are doubted and re-weighted.
 
 | symbol    | argument  | meaning                                                                  |
 | --------- | --------- | ------------------------------------------------------------------------ |
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aevlp.errors import require
-from aevlp.losses.cells import log_probabilities
+from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 from aevlp.losses.schedules import alpha, beta
 
@@ -51,7 +51,7 @@ class GrOptions(LossOptions):
         for name in ("sigma0", "sigma1", "q1", "q2"):
             require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
 
-    def at(self, epoch: int, epochs: int) -> dict[str, Any]:
+    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
         """Keyword arguments of `gr` in epoch 1..epochs."""
         return {
             "w": beta(self.w0, self.w1, epoch, epochs),
@@ -75,9 +75,13 @@ def unknown_loss(log_p: Tensor, log_not_p: Tensor, *, w: float, b: float, q1: fl
     return (1 - k) * -(q1 * log_not_p).expm1() / q1 + k * -(q2 * log_p).expm1() / q2
 
 
-@register_loss("gr", GrOptions)
+@register_loss(
+    "gr",
+    GrOptions,
+    paper="Chen et al., Boosting Single Positive Multi-label Classification with Generalized Robust Loss, IJCAI 2024",
+)
 def gr(logits: Tensor, observed: Tensor, *, w: float, b: float, mu: float, sigma: float, q1: float, q2: float) -> Tensor:
     """Mean over all cells of -log p (observed 1), -log(1 - p) (observed -1), v(p) L2 (observed 0); logits, observed [N, C]."""
     log_p, log_not_p = log_probabilities(logits)
     unknown = closeness(log_p.exp(), mu, sigma) * unknown_loss(log_p, log_not_p, w=w, b=b, q1=q1, q2=q2)
-    return (-log_p).where(observed == 1, (-log_not_p).where(observed == -1, unknown)).mean()
+    return by_label(observed, -log_p, unknown, -log_not_p).mean()

@@ -1,7 +1,9 @@
-"""The registry of losses. A loss file registers itself with one line."""
+"""The registry of losses. A loss file registers itself with one line, and is a method of its own from then on."""
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,8 +18,11 @@ Function = TypeVar("Function", bound="Callable[..., Tensor]")
 class LossOptions:
     """Options of a loss, as the user sets them (`--loss.KEY`); a loss with options derives its own dataclass."""
 
-    def at(self, epoch: int, epochs: int) -> dict[str, Any]:
-        """Keyword arguments of the loss function in epoch 1..epochs: the options as they are, unless a schedule moves them."""
+    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
+        """Keyword arguments of the loss function for a batch of `cells` = N * C labels in epoch 1..epochs.
+
+        They are the options as they are, unless a schedule moves them.
+        """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -28,20 +33,40 @@ class Loss:
     name: str
     function: Callable[..., Tensor]
     options: type[LossOptions]
-    reads_pseudo: bool  # called as (logits, observed, pseudo, **options) instead of (logits, observed, **options)
+    reads: str | None  # what its third argument holds: "pseudo" or whatever else a source yields; None: there is none
     needs_truth: bool  # `observed` must be complete: only the upper reference asks for that
+    paper: str
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line: the first of its file."""
+        return (sys.modules[self.function.__module__].__doc__ or "").splitlines()[0].removesuffix(".")
+
+    @property
+    def wants_expected_positives(self) -> bool:
+        """Whether it asks for the number of positives that an image is expected to have."""
+        return "expected_positives" in inspect.signature(self.function).parameters
 
 
 LOSSES: dict[str, Loss] = {}
 
 
 def register_loss(
-    name: str, options: type[LossOptions] = LossOptions, *, reads_pseudo: bool = False, needs_truth: bool = False
+    name: str,
+    options: type[LossOptions] = LossOptions,
+    *,
+    reads: str | None = None,
+    needs_truth: bool = False,
+    paper: str = "",
 ) -> Callable[[Function], Function]:
-    """A decorator that enters a loss function under `name`."""
+    """A decorator that enters a loss function under `name`.
+
+    It is called as function(logits, observed, **options), or (logits, observed, what it reads, **options); a keyword
+    `expected_positives` is filled in with the number that is set or estimated.
+    """
 
     def enter(function: Function) -> Function:
-        LOSSES[name] = Loss(name, function, options, reads_pseudo, needs_truth)
+        LOSSES[name] = Loss(name, function, options, reads, needs_truth, paper)
         return function
 
     return enter

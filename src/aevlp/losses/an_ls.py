@@ -1,0 +1,43 @@
+"""Assume negative with label smoothing: `an` that believes neither side fully.
+
+| symbol | argument  | meaning                                           |
+| ------ | --------- | ------------------------------------------------- |
+| eps    | smoothing | share of a cell's loss that goes to the other side |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aevlp.errors import require
+from aevlp.losses.cells import by_label, log_probabilities
+from aevlp.losses.registry import LossOptions, register_loss
+from aevlp.papers import SINGLE_POSITIVE
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class AnLsOptions(LossOptions):
+    """Options of assume negative with label smoothing."""
+
+    smoothing: float = 0.1
+    """Share of a label that goes to the other side."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        require(0 <= self.smoothing <= 1, "loss.smoothing", "from 0 to 1", self.smoothing)
+
+
+@register_loss("an-ls", AnLsOptions, paper=SINGLE_POSITIVE)
+def an_ls(logits: Tensor, observed: Tensor, *, smoothing: float) -> Tensor:
+    """Mean over all cells of the smoothed cross-entropy; logits, observed [N, C], observed in {1, 0, -1}.
+
+    1: -(1 - smoothing) log p - smoothing log(1 - p); 0: the mirror image; -1 is confirmed, not assumed: -log(1 - p).
+    """
+    log_p, log_not_p = log_probabilities(logits)
+    positive = -(1 - smoothing) * log_p - smoothing * log_not_p
+    unknown = -(1 - smoothing) * log_not_p - smoothing * log_p
+    return by_label(observed, positive, unknown, -log_not_p).mean()

@@ -1,0 +1,10 @@
+"""Papers that several parts come from; a part that has one to itself names it where it registers."""
+
+AEVLP = "Tran et al., More Reliable Pseudo-labels, Better Performance, ICCV 2025"
+SINGLE_POSITIVE = "Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021"
+UNKNOWN = "Zhou et al., Acknowledging the Unknown for Multi-label Learning with Single Positive Labels, ECCV 2022"
+LARGE_LOSS = "Kim et al., Large Loss Matters in Weakly Supervised Multi-Label Classification, CVPR 2022"
+BOOST = "Kim et al., Bridging the Gap between Model Explanations in Partially Annotated Multi-label Classification, CVPR 2023"
+ENHANCEMENT = "Xu et al., One Positive Label is Sufficient, NeurIPS 2022"
+MUTUAL_INFORMATION = "Liu et al., Revisiting Pseudo-Label for Single-Positive Multi-Label Learning, ICML 2023"
+VISION_LANGUAGE = "Xing et al., Vision-Language Pseudo-Labels for Single-Positive Multi-Label Learning, CVPR Workshops 2024"
