@@ -5,7 +5,9 @@ import torch
 
 from aevlp.config import ModelOptions
 from aevlp.errors import UserError
-from aevlp.model import build_classifier, load_classifier, save_classifier
+from aevlp.model import build_classifier
+from aevlp.model_folder import load_classifier, save_classifier
+from tests.heads.checkpoints import tiny, write_checkpoint
 
 CLASSES = ["ant", "bee", "cow", "dog", "eel"]
 
@@ -57,28 +59,6 @@ def test_pixels_are_normalised_with_the_checkpoints_own_mean_and_std(classifier)
     values = (pixels.permute(0, 3, 1, 2) / 255 - 0.5) / 0.25
     classifier.eval()
     assert torch.allclose(classifier(pixels), classifier.network(pixel_values=values).logits, atol=1e-5)
-
-
-def write_checkpoint(folder, model):
-    model.save_pretrained(folder)
-    (folder / "preprocessor_config.json").write_text(json.dumps({"size": {"height": 32, "width": 32}}))
-    return folder
-
-
-def tiny(kind):
-    """A random model of another family, with parts that have no say in the logits."""
-    import transformers
-
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    sizes |= {"image_size": 32, "patch_size": 8}
-    torch.manual_seed(0)
-    if kind == "clip":
-        return transformers.CLIPForImageClassification(transformers.CLIPConfig(vision_config=sizes, num_labels=3))
-    if kind == "siglip":
-        return transformers.SiglipForImageClassification(transformers.SiglipConfig(vision_config=sizes, num_labels=3))
-    if kind == "dinov2":
-        return transformers.Dinov2ForImageClassification(transformers.Dinov2Config(**sizes, mlp_ratio=2, num_labels=3))
-    return transformers.ViTForImageClassification(transformers.ViTConfig(**sizes, num_labels=3))
 
 
 @pytest.mark.parametrize("kind", ["clip", "siglip", "dinov2", "vit"])

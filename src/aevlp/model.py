@@ -1,12 +1,10 @@
-"""The classifier: a pre-trained backbone with a new head, saved as a standard folder.
-
-The folder loads with `transformers` alone: pipeline("image-classification", model=FOLDER, function_to_apply="sigmoid").
-"""
+"""The classifier: a pre-trained backbone with a new head."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +12,35 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, quiet_loading
 from aevlp.config import ModelOptions
 from aevlp.data.images import open_rgb
 from aevlp.errors import UserError, one_line
-from aevlp.files import cannot_write, write_json
+from aevlp.heads import HeadKind, HeadOptions
+from aevlp.heads.layers import places, pooled
 from aevlp.seeds import seed_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+@dataclass(frozen=True)
+class OwnHead:
+    """A head in place of the network's: what it is, its options and the width D of the features it sees."""
+
+    kind: HeadKind
+    options: HeadOptions
+    width: int
+
+
 class Classifier(nn.Module):
     """Pixels -> logits. Normalisation is part of it, so that images travel as bytes."""
 
-    def __init__(self, network: PreTrainedModel, images: ImageSettings) -> None:
+    def __init__(self, network: PreTrainedModel, images: ImageSettings, own: OwnHead | None = None) -> None:
         super().__init__()
+        self.own = own
         # Pixels come channel by channel last, and convolutions are fastest when their weights lie the same way.
         self.network = network.to(memory_format=torch.channels_last)
         self.images = images
@@ -50,8 +58,24 @@ class Classifier(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Logits [N, C] of uint8 pixels [N, S, S, 3]."""
         x = (pixels.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
-        logits: Tensor = self.network(pixel_values=x).logits
+        if self.own is not None and self.own.kind.sees_map:
+            logits: Tensor = head_of(self.network)(last_map(self.network, x))
+        else:
+            logits = self.network(pixel_values=x).logits
         return logits
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """Float32 [N, D] of uint8 pixels [N, S, S, 3]: what the head sees, averaged over the places if it sees a map."""
+        seen: list[Tensor] = []
+        with head_of(self.network).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
+            self(pixels)
+        return pooled(seen[0].float())
+
+    @property
+    def penalty(self) -> Tensor:
+        """A scalar to add to the loss: what the head's last pass in training has set, 0 for a head that sets none."""
+        found: Tensor | None = getattr(head_of(self.network), "penalty", None)
+        return self.mean.new_zeros(()) if found is None else found
 
     def head(self) -> list[nn.Parameter]:
         """The parameters of the new layer on top."""
@@ -72,40 +96,89 @@ def head_of(network: nn.Module) -> nn.Module:
     return found
 
 
-def build_classifier(options: ModelOptions, classes: Sequence[str], seed: int) -> Classifier:
-    """The backbone of `options` with a fresh head for `classes`, drawn from the run's seed."""
-    from transformers import AutoModelForImageClassification
+def last_map(network: nn.Module, x: Tensor) -> Tensor | None:
+    """The last feature map of images [N, 3, S, S], as `places` takes it; None if the network does not show it."""
+    timm: Any = getattr(network, "timm_model", None)
+    body: Any = getattr(network, "base_model", network)
+    if timm is None and body is network:
+        return None
+    found = getattr(body(pixel_values=x), "last_hidden_state", None) if timm is None else timm.forward_features(x)
+    return found if isinstance(found, Tensor) and found.ndim in (3, 4) else None
 
+
+def build_classifier(
+    options: ModelOptions,
+    classes: Sequence[str],
+    seed: int,
+    head: HeadKind | None = None,
+    head_options: HeadOptions | None = None,
+) -> Classifier:
+    """The backbone of `options` with a fresh layer for `classes` on top, or `head` in its place, drawn from the run's seed."""
     checkpoint = local_checkpoint(options.backbone, role="backbone", demo="backbone")
     settings = image_settings(checkpoint.folder)
+    images = ImageSettings(options.image_size, settings.mean, settings.std)
     where = f"--backbone {options.backbone}"
+    own = None
     with torch.random.fork_rng(), quiet_loading():
-        try:
-            network, report = AutoModelForImageClassification.from_pretrained(
-                checkpoint.folder,
-                local_files_only=True,
-                num_labels=len(classes),
-                id2label=dict(enumerate(classes)),
-                label2id={name: i for i, name in enumerate(classes)},
-                problem_type="multi_label_classification",
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                dtype=torch.float32,
-            )
-        except Exception as error:  # loaders raise nearly anything on a file that is not theirs
-            raise UserError(f"{where}: not an image-classification checkpoint ({one_line(error)})") from error
+        network = _pretrained(checkpoint.folder, classes, where)
+        if head is not None:
+            own = OwnHead(head, head_options or head.options(), _width(network, images, head, where))
         torch.manual_seed(seed_for(seed, "head"))
-        for layer in head_of(network).modules():
-            if isinstance(layer, nn.Linear | nn.Conv2d):
-                layer.reset_parameters()  # also where the checkpoint has a head of the same size
+        if own is not None:
+            replace_head(network, own)
+        else:
+            for layer in head_of(network).modules():
+                if isinstance(layer, nn.Linear | nn.Conv2d):
+                    layer.reset_parameters()  # also where the checkpoint has a head of the same size
+    classifier = Classifier(network, images, own)
+    _probe(classifier, where)
+    return classifier
+
+
+def _pretrained(folder: Path, classes: Sequence[str], where: str) -> PreTrainedModel:
+    """The checkpoint's network with a layer for `classes` on top; everything else has the checkpoint's weights."""
+    from transformers import AutoModelForImageClassification
+
+    try:
+        network, report = AutoModelForImageClassification.from_pretrained(
+            folder,
+            local_files_only=True,
+            num_labels=len(classes),
+            id2label=dict(enumerate(classes)),
+            label2id={name: i for i, name in enumerate(classes)},
+            problem_type="multi_label_classification",
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            dtype=torch.float32,
+        )
+    except Exception as error:  # loaders raise nearly anything on a file that is not theirs
+        raise UserError(f"{where}: not an image-classification checkpoint ({one_line(error)})") from error
     head = {id(tensor) for tensor in head_of(network).state_dict(keep_vars=True).values()}
     ours = {name for name, tensor in network.state_dict(keep_vars=True).items() if id(tensor) in head}
     random = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])} - ours
     if random:
         raise UserError(f"{where}: its weights lack or do not fit {len(random)} tensors, such as {min(random)}")
-    classifier = Classifier(network, ImageSettings(options.image_size, settings.mean, settings.std))
-    _probe(classifier, where)
-    return classifier
+    return network
+
+
+def replace_head(network: PreTrainedModel, own: OwnHead) -> None:
+    """Puts a new head of this kind in the place of the network's."""
+    old = head_of(network)
+    place = next(name for name, module in network.named_modules() if module is old)
+    network.set_submodule(place, own.kind.make(own.width, network.config.num_labels, own.options))
+
+
+@torch.no_grad()
+def _width(network: PreTrainedModel, images: ImageSettings, head: HeadKind, where: str) -> int:
+    """D of what a head of this kind would see."""
+    with _fitting(images.size, where):
+        if not head.sees_map:
+            return Classifier(network, images).features(_black(images.size)).shape[1]
+        features = last_map(network, torch.zeros(1, 3, images.size, images.size))
+    if features is None:
+        kind = type(network).__name__
+        raise UserError(f"{where}: a {kind} shows no feature map, which the head {head.name} needs; use another backbone")
+    return places(features).shape[2]
 
 
 def _probe(classifier: Classifier, where: str) -> None:
@@ -113,14 +186,25 @@ def _probe(classifier: Classifier, where: str) -> None:
 
     Several processes would wait for the gradients of those for ever.
     """
-    size = classifier.images.size
-    try:
-        classifier.eval()(torch.zeros(1, size, size, 3, dtype=torch.uint8)).sum().backward()
-    except (ValueError, RuntimeError) as error:
-        raise UserError(f"--model.image_size {size}: the backbone of {where} cannot take it ({one_line(error)})") from error
+    with _fitting(classifier.images.size, where):
+        classifier.eval()(_black(classifier.images.size)).sum().backward()
     for parameter in classifier.parameters():
         parameter.requires_grad_(parameter.grad is not None)
         parameter.grad = None
+
+
+def _black(size: int) -> Tensor:
+    """One image, [1, S, S, 3]."""
+    return torch.zeros(1, size, size, 3, dtype=torch.uint8)
+
+
+@contextmanager
+def _fitting(size: int, where: str) -> Iterator[None]:
+    """While it lasts, what goes wrong is that the backbone cannot take images of this size."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        raise UserError(f"--model.image_size {size}: the backbone of {where} cannot take it ({one_line(error)})") from error
 
 
 def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np.uint8]:
@@ -129,50 +213,3 @@ def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np
     if flipped:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     return np.asarray(image)
-
-
-def save_classifier(classifier: Classifier, folder: Path) -> None:
-    """Writes the standard folder, whole, in place of an older one."""
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
-        with quiet_loading():
-            classifier.network.save_pretrained(part)
-        write_json(part / "preprocessor_config.json", _processor(classifier.images))
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
-    except BaseException as error:
-        shutil.rmtree(part, ignore_errors=True)
-        if isinstance(error, OSError | SafetensorError):
-            raise cannot_write(folder, error) from error
-        raise
-
-
-def _processor(images: ImageSettings) -> dict[str, Any]:
-    """A processor that squashes to S x S: some models' own would crop, unless told height and width."""
-    return {
-        "image_processor_type": "ViTImageProcessor",
-        "do_convert_rgb": True,
-        "do_resize": True,
-        "size": {"height": images.size, "width": images.size},
-        "resample": int(Image.Resampling.BICUBIC),
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(images.mean),
-        "image_std": list(images.std),
-    }
-
-
-def load_classifier(folder: Path) -> Classifier:
-    """The classifier that `save_classifier` wrote."""
-    from transformers import AutoModelForImageClassification
-
-    if not (folder / "model.safetensors").is_file():
-        raise UserError(f"{folder}: no trained model here (model.safetensors is missing); is the training finished?")
-    try:
-        with quiet_loading():
-            network = AutoModelForImageClassification.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-    except Exception as error:
-        raise UserError(f"{folder}: the model in it cannot be loaded ({one_line(error)})") from error
-    return Classifier(network, image_settings(folder))

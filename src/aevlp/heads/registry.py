@@ -1,0 +1,52 @@
+"""The registry of heads that take the place of a backbone's own. A head file registers itself with one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class HeadOptions:
+    """Options of a head, as the user sets them (`--NAME.KEY`); a head with options derives its own dataclass."""
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """A registered head: what it is called, how it is made, what it sees.
+
+    A module that it makes turns pooled features [N, D], or a map of them [N, D, H, W], into logits [N, C]. If it has an attribute
+    `penalty`, a scalar that its last forward pass in training has set, that is added to the loss.
+    """
+
+    name: str
+    make: Callable[[int, int, Any], nn.Module]  # (D, C, options)
+    options: type[HeadOptions]
+    sees_map: bool
+    paper: str
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line: the first of its file."""
+        return (sys.modules[self.make.__module__].__doc__ or "").splitlines()[0].removesuffix(".")
+
+
+HEADS: dict[str, HeadKind] = {}
+Make = TypeVar("Make", bound="Callable[[int, int, Any], nn.Module]")
+
+
+def register_head(
+    name: str, options: type[HeadOptions] = HeadOptions, *, sees_map: bool = False, paper: str = ""
+) -> Callable[[Make], Make]:
+    """A decorator that enters a function that makes a head under `name`."""
+
+    def enter(make: Make) -> Make:
+        HEADS[name] = HeadKind(name, make, options, sees_map, paper)
+        return make
+
+    return enter
