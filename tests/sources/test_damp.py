@@ -12,7 +12,8 @@ from aevlp.data import prepare, read
 from aevlp.engine import teacher_precision
 from aevlp.errors import UserError
 from aevlp.recipe import build_config
-from aevlp.sources.damp import DampSource
+from aevlp.sources import Task
+from aevlp.sources.damp import Damp
 
 SMALL = {"teacher.name": "tests.colours:teacher", "damp.temperature": 0.1, "train.epochs": 3}
 
@@ -23,7 +24,7 @@ def make(world, tmp_path):
 
     def source(**values):
         config = build_config("test", "aevlp", {**SMALL, **values})
-        made = DampSource(data.train, data.classes, config, tmp_path / "views", Accelerator(cpu=True))
+        made = Damp(Task(data.train, data.classes, config, tmp_path / "views", Accelerator(cpu=True)), config.source)
         made.fill()
         return made
 
@@ -51,26 +52,26 @@ def test_the_noise_of_a_checkpoint_is_used(make):
 
 def test_released_code_normalises_as_imagenet_does(make):
     released = make(compat="released-code")
-    assert released.scorer.settings.released_code
-    assert released.scorer.mean == pytest.approx(IMAGENET_MEAN)
-    assert released.scorer.std == pytest.approx(IMAGENET_STD)
+    assert released.looks.scorer.settings.released_code
+    assert released.looks.scorer.mean == pytest.approx(IMAGENET_MEAN)
+    assert released.looks.scorer.std == pytest.approx(IMAGENET_STD)
     assert (released.labels(1) != -1).all()
     paper = make()
-    assert paper.scorer.mean == (0.5, 0.5, 0.5)
-    assert released.store is not None
-    assert paper.store is not None
-    assert released.store.folder != paper.store.folder
+    assert paper.looks.scorer.mean == (0.5, 0.5, 0.5)
+    assert released.looks.store is not None
+    assert paper.looks.store is not None
+    assert released.looks.store.folder != paper.looks.store.folder
 
 
 def test_later_epochs_take_each_view_from_one_of_the_draws(make):
     source = make(**{"damp.draws": 2})
-    draws = [source.store.read(draw, 0) for draw in range(2)]
-    mixed = source._seen(3, 0)
+    draws = [source.looks.store.read(draw, 0) for draw in range(2)]
+    mixed = source.looks.seen(3, 0)
     from_first = (mixed == draws[0]).all(-1)
     from_second = (mixed == draws[1]).all(-1)
     assert (from_first | from_second).all()
     assert 0.4 < (from_second & ~from_first).sum() / (from_first ^ from_second).sum() < 0.6
-    again = make(**{"damp.draws": 2, "seed": 1})._seen(3, 0)
+    again = make(**{"damp.draws": 2, "seed": 1}).looks.seen(3, 0)
     assert (again != mixed).any()
 
 
@@ -79,7 +80,7 @@ def test_without_a_store_the_labels_are_the_same(make, world, tmp_path):
     stored = make()
     data = prepare(read(world), observe="single")
     config = build_config("test", "aevlp", SMALL)
-    in_loop = DampSource(data.train, data.classes, config, None, Accelerator(cpu=True))
+    in_loop = Damp(Task(data.train, data.classes, config, None, Accelerator(cpu=True)), config.source)
     for epoch in (1, 2):
         assert torch.equal(in_loop.labels(epoch), stored.labels(epoch))
 
@@ -104,7 +105,7 @@ def test_a_run_does_not_go_on_with_a_teacher_of_another_precision(make):
 
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_a_damaged_shard_that_another_run_has_in_hand_is_waited_for(make, is_removed):
-    store = make().store
+    store = make().looks.store
     content = bytearray(store.path(1, 0).read_bytes())
     content[-40] ^= 1
     store.path(1, 0).write_bytes(content)

@@ -41,7 +41,7 @@ class ViewSettings:
 
     @property
     def count(self) -> int:
-        """Views per image: the whole and grid * grid tiles."""
+        """Views per image: the whole and grid * grid tiles (grid 0: no tiles)."""
         return 1 + self.grid**2
 
 
@@ -152,7 +152,7 @@ def render(pixels: Tensor, plan: Plan, settings: ViewSettings, out: Tensor | Non
 
 def decode(path: Path, settings: ViewSettings) -> Tensor:
     """Uint8 [height, width, 3]: the pixels of an image file, decoded once, no larger than its tiles need."""
-    return torch.from_numpy(np.array(open_rgb(path, at_least=settings.grid * settings.size)))
+    return torch.from_numpy(np.array(open_rgb(path, at_least=max(settings.grid, 1) * settings.size)))
 
 
 def views(path: Path, name: str, draw: int, settings: ViewSettings) -> Tensor:

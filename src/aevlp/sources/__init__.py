@@ -1,30 +1,14 @@
-"""Where pseudo-labels come from: `none`, or `damp` (a frozen vision-language model that looks at the image and its tiles)."""
+"""What a loss is told beside the observed labels, one file per source: pseudo-labels, soft labels, estimates.
 
-from __future__ import annotations
+Every file in this folder that registers a source is found by itself. The files load without torch, as those of the losses do.
+"""
 
-from typing import TYPE_CHECKING, Any, Protocol
+import pkgutil
+from importlib import import_module
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from aevlp.sources.registry import SOURCES, Moment, Source, SourceKind, SourceOptions, Task, register_source
 
-SOURCES = ("none", "damp")
+for _module in pkgutil.iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
-
-class Source(Protocol):
-    """Pseudo-labels for the training images, epoch by epoch."""
-
-    def fill(self) -> None:
-        """Does, once, the expensive part that all epochs share."""
-        ...
-
-    def labels(self, epoch: int) -> Tensor:
-        """Int8 [N, C] in {1, 0, -1}: the pseudo-labels of epoch 1, 2, ..., the same in every process."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues from `state`."""
-        ...
+__all__ = ["SOURCES", "Moment", "Source", "SourceKind", "SourceOptions", "Task", "register_source"]

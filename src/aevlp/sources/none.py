@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor
+from aevlp.sources.registry import Source, Task, register_source
 
 
-class NoSource:
+@register_source("none")
+class Nothing(Source):
     """Pseudo-labels that say nothing."""
 
-    def __init__(self, images: int, classes: int) -> None:
-        self.nothing = torch.zeros(images, classes, dtype=torch.int8)
+    def __init__(self, task: Task, options: Any) -> None:
+        import torch
 
-    def fill(self) -> None:
-        """Nothing to do."""
-
-    def labels(self, epoch: int) -> Tensor:
-        """Int8 [N, C] of zeros."""
-        return self.nothing
-
-    def state(self) -> dict[str, Any]:
-        """Nothing to keep."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Nothing to restore."""
+        super().__init__(task, options)
+        self.table = torch.zeros(task.split.observed.shape, dtype=torch.int8)

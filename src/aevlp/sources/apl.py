@@ -1,0 +1,69 @@
+"""Asymmetric pseudo-labels: epoch by epoch, the unknown labels that look least likely become soft negatives, for good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aevlp.errors import require
+from aevlp.papers import UNKNOWN
+from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class AplOptions(SourceOptions):
+    """Options of the asymmetric pseudo-labels."""
+
+    warmup: int = 5
+    """First epoch after which labels become soft negatives (NUS 4; CUB 3); at most the last but one."""
+    share: float = 0.9
+    """Share of each class's unknown labels that are soft negatives in the end."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        require(self.warmup >= 0, "apl.warmup", "at least 0", self.warmup)
+        require(0 <= self.share <= 1, "apl.share", "from 0 to 1", self.share)
+
+
+def lowest(p: Tensor, eligible: Tensor, count: Tensor) -> Tensor:
+    """Bool [N, C]: of each column's eligible cells the count [C] with the lowest p, the upper ones first where p is equal."""
+    import torch
+
+    order = p.where(eligible, torch.inf).argsort(dim=0, stable=True)
+    first = torch.arange(len(p)).unsqueeze(1) < count
+    return torch.zeros_like(eligible).scatter_(0, order, first) & eligible
+
+
+@register_source("apl", AplOptions, yields="soft_negative", paper=UNKNOWN)
+class Apl(Source):
+    """Soft negatives: float32 [N, C], the probability that a label is held at; -1 where there is none."""
+
+    options: AplOptions
+
+    def __init__(self, task: Task, options: Any) -> None:
+        import torch
+
+        super().__init__(task, options)
+        self.unknown = torch.from_numpy(task.split.observed == 0)
+        self.table = torch.full(self.unknown.shape, -1.0)
+
+    def end(self, moment: Moment) -> None:
+        """Freezes as many as this epoch's share; not after the last epoch, as nothing would learn from it."""
+        warmup = min(self.options.warmup, moment.epochs - 1)
+        if not warmup <= moment.epoch < moment.epochs:
+            return
+        # 0.7 * 90 is 62.999... in floating point, which must not cost a label.
+        count = (self.options.share * self.unknown.sum(0).double() / (moment.epochs - warmup) + 1e-9).long()
+        p = moment.probabilities()
+        self.table = p.where(lowest(p, self.unknown & (self.table < 0), count), self.table)
+
+    def state(self) -> dict[str, Any]:
+        """The soft negatives so far."""
+        return {"table": self.table}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues with the soft negatives of `state`."""
+        self.table = state["table"].clone()

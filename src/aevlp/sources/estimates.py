@@ -1,0 +1,81 @@
+"""Online estimates: every training label has a probability of its own, learned along with the classifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from aevlp.errors import require
+from aevlp.papers import SINGLE_POSITIVE
+from aevlp.seeds import seed_for
+from aevlp.sources.registry import Source, SourceOptions, Task, register_source
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class EstimatesOptions(SourceOptions):
+    """Options of the online estimates."""
+
+    rate: float = 10.0
+    """Learning rate of the estimates, in times the backbone's learning rate."""
+
+    def __post_init__(self) -> None:
+        """Checks the range."""
+        require(self.rate >= 0, "estimates.rate", "at least 0", self.rate)
+
+
+def logit(p: float) -> float:
+    """The z whose sigmoid is p."""
+    return log(p / (1 - p))
+
+
+def first_logits(observed: Tensor, seed: int) -> Tensor:
+    """Float32 [N, C]: near-certain where observed is 1 or -1, elsewhere a probability drawn about 1/2, from 0.4 to 0.6."""
+    import torch
+
+    drawn = torch.rand(observed.shape, generator=torch.Generator().manual_seed(seed_for(seed, "estimates")))
+    return ((2 * drawn - 1) * logit(0.6)).masked_fill(observed == 1, logit(0.995)).masked_fill(observed == -1, logit(0.005))
+
+
+@register_source("estimates", EstimatesOptions, yields="estimated", paper=SINGLE_POSITIVE)
+class Estimates(Source):
+    """A matrix Theta [N, C] of free logits, which the classifier's optimiser trains; it has no table."""
+
+    options: EstimatesOptions
+
+    def __init__(self, task: Task, options: Any) -> None:
+        import torch
+
+        super().__init__(task, options)
+        first = first_logits(torch.from_numpy(task.split.observed), task.config.run.seed)
+        self.theta = torch.nn.Parameter(first.to(task.accelerator.device))
+
+    def rows(self, index: Tensor, logits: Tensor) -> Tensor:
+        """Float32 [B, C] in (0, 1), on Theta's device, through which Theta learns."""
+        t = self.theta[index.to(self.theta.device)].sigmoid()
+        # The loss is scaled up by the number of processes, as their gradients are averaged; Theta's are not.
+        shared: Tensor = t.detach() + (t - t.detach()) / self.task.accelerator.num_processes
+        return shared
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Theta."""
+        return [self.theta]
+
+    @property
+    def learning_rate(self) -> float:
+        """`rate` times the backbone's."""
+        return self.options.rate * self.task.config.train.learning_rate
+
+    def state(self) -> dict[str, Any]:
+        """Theta."""
+        return {"theta": self.theta.detach().cpu()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues with the Theta of `state`, in place, as an optimiser holds it."""
+        import torch
+
+        with torch.no_grad():
+            self.theta.copy_(state["theta"])

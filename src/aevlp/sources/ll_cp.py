@@ -1,0 +1,61 @@
+"""LL-Cp: in each batch the unknown labels that cost most as negatives become positive, for good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aevlp.errors import require
+from aevlp.losses.large import large_cells, large_count
+from aevlp.papers import LARGE_LOSS
+from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LlCpOptions(SourceOptions):
+    """Options of the large cells that become positive for good."""
+
+    delta: float = 0.001
+    """Share of a batch's labels that become positive in every epoch but the first."""
+
+    def __post_init__(self) -> None:
+        """Checks the range."""
+        require(0 <= self.delta <= 1, "ll-cp.delta", "from 0 to 1", self.delta)
+
+
+@register_source("ll-cp", LlCpOptions, paper=LARGE_LOSS)
+class LlCp(Source):
+    """Pseudo-labels from the losses of all batches so far."""
+
+    options: LlCpOptions
+
+    def __init__(self, task: Task, options: Any) -> None:
+        import torch
+
+        super().__init__(task, options)
+        self.observed = torch.from_numpy(task.split.observed)
+        self.table = torch.zeros(self.observed.shape, dtype=torch.int8)
+
+    def begin(self, moment: Moment) -> None:
+        """Remembers which epoch it is."""
+        self.epoch = moment.epoch
+
+    def rows(self, index: Tensor, logits: Tensor) -> Tensor:
+        """Int8 [B, C]: 1 where the batch's loss is large, or once was, else 0."""
+        count = large_count(self.epoch, logits.numel(), self.options.delta, grows=False)
+        # What has become positive is unknown no more, so that every batch adds new ones.
+        labels = self.observed[index] + self.table[index]
+        image, label = large_cells(logits, labels.to(logits.device), count).cpu().nonzero(as_tuple=True)
+        self.table[index[image], label] = 1
+        return self.table[index]
+
+    def state(self) -> dict[str, Any]:
+        """The labels so far."""
+        return {"table": self.table}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues with the labels of `state`."""
+        self.table = state["table"].clone()

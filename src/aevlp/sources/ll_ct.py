@@ -1,0 +1,56 @@
+"""LL-Ct: in each batch the unknown labels that cost most as negatives count as positive, for this batch only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aevlp.errors import require
+from aevlp.losses.large import large_cells, large_count
+from aevlp.papers import LARGE_LOSS
+from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LlCtOptions(SourceOptions):
+    """Options of the large cells that become positive for a batch."""
+
+    delta: float = 0.002
+    """Share of a batch's labels by which the positive ones grow every epoch; none in the first."""
+
+    def __post_init__(self) -> None:
+        """Checks the range."""
+        require(0 <= self.delta <= 1, "ll-ct.delta", "from 0 to 1", self.delta)
+
+
+@register_source("ll-ct", LlCtOptions, paper=LARGE_LOSS)
+class LlCt(Source):
+    """Pseudo-labels from the losses of the batch at hand."""
+
+    options: LlCtOptions
+
+    def __init__(self, task: Task, options: Any) -> None:
+        import torch
+
+        super().__init__(task, options)
+        self.observed = torch.from_numpy(task.split.observed)
+
+    def begin(self, moment: Moment) -> None:
+        """Forgets the labels of the epoch before."""
+        import torch
+
+        self.epoch = moment.epoch
+        self.table = torch.zeros(self.observed.shape, dtype=torch.int8)
+
+    def rows(self, index: Tensor, logits: Tensor) -> Tensor:
+        """Int8 [B, C]: 1 where the batch's loss is large, else 0; also kept in the table, which tells what the epoch used."""
+        import torch
+
+        count = large_count(self.epoch, logits.numel(), self.options.delta, grows=True)
+        large = large_cells(logits, self.observed[index].to(logits.device), count).cpu()
+        image, label = large.nonzero(as_tuple=True)
+        self.table[index[image], label] = 1
+        return large.to(torch.int8)

@@ -1,0 +1,46 @@
+"""Random labels: every unknown label is positive by chance, about as often as an image is expected to have more positives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from aevlp.papers import AEVLP
+from aevlp.seeds import seed_for
+from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+
+
+@dataclass(frozen=True)
+class RandomOptions(SourceOptions):
+    """Options of the random labels."""
+
+    fixed: bool = False
+    """Draw the labels once; false: anew for every epoch."""
+
+
+def chance(expected_positives: float, classes: int) -> float:
+    """(m - 1) / (C - 1), from 0 to 1: that an unknown label is positive if m of C are and one of these is observed."""
+    return min(max((expected_positives - 1) / (classes - 1), 0.0), 1.0) if classes > 1 else 0.0
+
+
+@register_source("random", RandomOptions, wants_expected_positives=True, paper=AEVLP)
+class Random(Source):
+    """Pseudo-labels that know nothing of the images."""
+
+    options: RandomOptions
+
+    def __init__(self, task: Task, options: Any) -> None:
+        import torch
+
+        super().__init__(task, options)
+        self.unknown = torch.from_numpy(task.split.observed == 0)
+
+    def begin(self, moment: Moment) -> None:
+        """Draws the labels of an epoch."""
+        import torch
+
+        assert moment.expected_positives is not None
+        draw = 1 if self.options.fixed else moment.epoch
+        generator = torch.Generator().manual_seed(seed_for(self.task.config.run.seed, "random labels", draw))
+        drawn = torch.rand(self.unknown.shape, generator=generator) < chance(moment.expected_positives, self.unknown.shape[1])
+        self.table = (drawn & self.unknown).to(torch.int8)
