@@ -38,10 +38,15 @@ def backbone(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def small(backbone) -> list[str]:
+def plain(backbone) -> list[str]:
     """Options that make a training on the world of colours take a second or two."""
     return [
-        *("--observe", "single", "--teacher", "tests.colours:teacher", "--backbone", str(backbone)),
-        *("--model.image_size", "32", "--epochs", "3", "--train.workers", "1", "--device", "cpu"),
-        *("--train.learning_rate", "1e-3", "--train.head_learning_rate", "1e-2", "--damp.temperature", "0.1"),
+        *("--observe", "single", "--backbone", str(backbone), "--model.image_size", "32", "--epochs", "3"),
+        *("--train.workers", "1", "--device", "cpu", "--train.learning_rate", "1e-3", "--train.head_learning_rate", "1e-2"),
     ]
+
+
+@pytest.fixture(scope="session")
+def small(plain) -> list[str]:
+    """The same for a method that asks a teacher."""
+    return [*plain, "--teacher", "tests.colours:teacher", "--damp.temperature", "0.1"]

@@ -11,26 +11,29 @@ from typing import Any
 
 from aevlp.config import Config
 from aevlp.errors import UserError
-from aevlp.methods import METHODS
+from aevlp.methods import find_method
 from aevlp.options import Option, Parser
 from aevlp.recipe import (
+    all_options,
     build_config,
-    common_options,
-    loss_options,
+    options_for,
+    own_options,
     read_recipe,
     recipe_file,
     recipe_names,
+    settings,
     with_defaults,
 )
 from aevlp.runs import RunFolder
 from aevlp.sweep import Sweep
 
 Arguments = Callable[[Parser], None]
+METHOD_HELP = "a name that aevlp methods lists, LOSS+SOURCE, or HEAD+either"
 
 
 def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Config]:
     """The arguments and the configuration of a command that takes one value per option."""
-    early = _early("recipe", "method", "out")
+    early = _early("recipe", "method", "protocol", "out")
     early.add_argument("--resume", action="store_true")
     first = early.parse_known_args(argv)[0]
 
@@ -41,13 +44,15 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
     else:
         values = read_recipe(recipe_file(recipe))
     method = first.method or values.get("method", "aevlp")
+    values = settings(values, method, first.protocol or values.get("protocol", "common"))
 
     parser = Parser(command, summary)
     add(parser)
     _add_recipe(parser)
-    parser.add_argument("--method", metavar="NAME", help=f"what to train: {_methods()} (default: {method})")
-    for option in with_defaults(common_options() + loss_options(method), values):
+    parser.add_argument("--method", metavar="NAME", help=f"what to train: {METHOD_HELP} (default: {method})")
+    for option in with_defaults(options_for(find_method(method)), values):
         parser.add_option(option)
+    _refuse_strangers(parser, [method])
     given = parser.read(argv)
     return given, build_config(recipe, method, {**values, **vars(given)})
 
@@ -63,12 +68,13 @@ def swept(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tu
     parser = ListParser(command, summary)
     add(parser)
     _add_recipe(parser)
-    parser.add_argument("--methods", metavar="A,B,..", help=f"what to train: {_methods()} (default: {usual})")
+    parser.add_argument("--methods", metavar="A,B,..", help=f"what to train: {METHOD_HELP} (default: {usual})")
     parser.add_argument("--seed", help=argparse.SUPPRESS)
-    by_key = {option.key: option for method in methods for option in loss_options(method)}
-    options = [option for option in common_options() if option.key != "seed"] + list(by_key.values())
+    by_key = {option.key: option for method in methods for option in options_for(find_method(method)) if option.key != "seed"}
+    options = list(by_key.values())
     for option in with_defaults(options, values):
         parser.add_option(option)
+    _refuse_strangers(parser, methods)
     given = parser.read(argv)
     if given.seed is not None:
         raise UserError(f"--seed {given.seed}: {command} trains with seeds 0, 1, ...; say how many with --seeds N")
@@ -90,8 +96,14 @@ def _add_recipe(parser: Parser) -> None:
     parser.add_argument("--recipe", metavar="NAME|FILE", help=f"defaults for all below: {names} or a file (default: default)")
 
 
-def _methods() -> str:
-    return ", ".join(f"{name} ({known.summary})" for name, known in METHODS.items()) + ", or LOSS+SOURCE"
+def _refuse_strangers(parser: Parser, methods: Sequence[str]) -> None:
+    """An option of another method gets an answer of its own."""
+    own = dict.fromkeys(option.names[0] for method in methods for option in own_options(find_method(method)))
+    whose, its = (f"--method {methods[0]}", "its") if len(methods) == 1 else (f"any of --methods {','.join(methods)}", "their")
+    known = {name for action in parser._actions for name in action.option_strings}
+    for name in (name for option in all_options().values() for name in option.names):
+        if name not in known:
+            parser.strangers[name] = f"{name} is not an option of {whose}; {its} own options: {', '.join(own) or 'none'}"
 
 
 class ListParser(Parser):

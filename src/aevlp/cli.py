@@ -16,15 +16,18 @@ from typing import Any
 
 from aevlp.arguments import configured, swept
 from aevlp.cache import store_root
+from aevlp.catalogue import method_table, page
 from aevlp.compare import check_place
 from aevlp.compare import compare as run_sweep
 from aevlp.config import DataOptions, EngineOptions
 from aevlp.engine import is_first_process
 from aevlp.errors import UserError, require
+from aevlp.methods import METHODS, find_method
 from aevlp.nearest import did_you_mean
 from aevlp.options import Parser, options_of
-from aevlp.recipe import build_config, read_recipe
+from aevlp.recipe import build_config, read_recipe, recipe_file
 from aevlp.runs import RunFolder
+from aevlp.sources import Task
 from aevlp.sweep import Failure, Outcome, Sweep, Trial, results_table
 
 log = logging.getLogger("aevlp")
@@ -60,6 +63,8 @@ def score(argv: Sequence[str]) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
 
     given, config = configured("score", score.__doc__ or "", argv, add)
+    if not config.method.source.asks_teacher:
+        raise UserError(f"--method {config.method.name}: asks no teacher, so there is nothing to score")
     if config.run.store == "none":
         raise UserError("--store none: there is nothing to fill; name a folder")
 
@@ -69,9 +74,9 @@ def score(argv: Sequence[str]) -> None:
     data = load(given.data, config.data, root)
 
     from aevlp.engine import make_accelerator
-    from aevlp.sources.damp import DampSource
 
-    DampSource(data.train, data.classes, config, root, make_accelerator(config.engine)).fill()
+    task = Task(data.train, data.classes, config, root, make_accelerator(config.engine))
+    config.method.source.make(task, config.source).fill()
 
 
 def train(argv: Sequence[str]) -> None:
@@ -140,7 +145,7 @@ def evaluate(argv: Sequence[str]) -> None:
     from aevlp.engine import make_accelerator
     from aevlp.evaluate import evaluate as measure
     from aevlp.evaluate import probabilities
-    from aevlp.model import load_classifier
+    from aevlp.model_folder import load_classifier
     from aevlp.results import evaluation_table, write_probabilities
 
     accelerator = make_accelerator(config.engine)
@@ -181,6 +186,26 @@ def demo(argv: Sequence[str]) -> None:
     sweep, outcomes = tour(given.out, given.methods.split(","), given.seeds, engine)
     where = f"everything is in {given.out}: world/ (images), views/ (store), METHOD-SEED/ (runs)"
     _conclude(sweep, outcomes, title="demo world", caption=where)
+
+
+def methods(argv: Sequence[str]) -> None:
+    """List what can be trained: every method with what it is, its own options and its paper."""
+    parser = Parser("methods", methods.__doc__ or "")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="methods to list (default: all that have a name)")
+    parser.add_argument("--recipe", default="default", metavar="NAME|FILE", help="whose defaults to show (default: default)")
+    parser.add_argument(
+        "--protocol", choices=["common", "published"], default="common", help="under which protocol (default: common)"
+    )
+    parser.add_argument("--markdown", action="store_true", help="as a page for documentation (default: false)")
+    given = parser.read(argv)
+    values = read_recipe(recipe_file(given.recipe))
+    if given.markdown:
+        if given.names or given.protocol != "common":
+            raise UserError("--markdown: the page has all methods under the common protocol; leave names and --protocol out")
+        print(page(given.recipe, values), end="")
+    else:
+        chosen = [find_method(name) for name in given.names] or list(METHODS.values())
+        _print(method_table(chosen, values, given.protocol))
 
 
 STORE_ACTIONS = {
@@ -273,6 +298,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "eval": evaluate,
     "bench": bench,
     "store": store,
+    "methods": methods,
 }
 
 

@@ -5,11 +5,14 @@ A recipe (`aevlp.recipes`) is a set of other defaults for these fields; what the
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from aevlp.errors import require
+from aevlp.heads.registry import HeadOptions
 from aevlp.losses.registry import LossOptions
+from aevlp.methods import Method
+from aevlp.sources.registry import SourceOptions
 
 
 @dataclass(frozen=True)
@@ -46,49 +49,6 @@ class TeacherOptions:
 
 
 @dataclass(frozen=True)
-class DampOptions:
-    """Dynamic augmented multi-focus pseudo-labelling."""
-
-    grid: int = 4
-    """The image is cut into grid x grid tiles (CUB 5)."""
-    overlap: float = 0.2
-    """Each side of a tile grows by up to this share of the tile; 0: no overlap."""
-    augment: bool = True
-    """Flip views, and now and then rotate, jitter, sharpen or contrast them; false: resize only."""
-    noise: bool = True
-    """Add label-to-label noise to the text embeddings."""
-    neighbours: int | None = None
-    """Most similar classes that each class takes noise from, itself included (VOC 20, COCO 62, NUS 50, CUB 312); null: all."""
-    temperature: float = 0.01
-    """Softmax temperature on the cosines (CUB 0.1)."""
-    local_threshold: float = 0.0
-    """Score above which a class's best tile counts, and below which its worst does (COCO, NUS 0.3; CUB 0.005)."""
-    global_threshold: float = 0.5
-    """Least score of a positive pseudo-label (NUS 0.6; CUB 0.005)."""
-    top_k: int = 3
-    """Most positive pseudo-labels per image (CUB 32)."""
-    negative_fraction: float = 0.2
-    """Share of the classes, those with the lowest scores, that become negative pseudo-labels (COCO 0.3)."""
-    seed: int = 0
-    """Seed of the views. Runs that share it share the store, whatever their own seed."""
-    draws: int | None = None
-    """Draws of views to make; later epochs recombine them tile by tile. null: one per epoch."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.grid >= 1, "damp.grid", "at least 1", self.grid)
-        require(self.overlap >= 0, "damp.overlap", "at least 0", self.overlap)
-        require(self.neighbours is None or self.neighbours >= 1, "damp.neighbours", "at least 1", self.neighbours)
-        require(self.temperature > 0, "damp.temperature", "above 0", self.temperature)
-        require(self.local_threshold >= 0, "damp.local_threshold", "at least 0", self.local_threshold)
-        require(self.global_threshold >= 0, "damp.global_threshold", "at least 0", self.global_threshold)
-        require(self.top_k >= 0, "damp.top_k", "at least 0", self.top_k)
-        require(0 <= self.negative_fraction <= 1, "damp.negative_fraction", "from 0 to 1", self.negative_fraction)
-        require(self.seed >= 0, "damp.seed", "at least 0", self.seed)
-        require(self.draws is None or self.draws >= 1, "damp.draws", "at least 1", self.draws)
-
-
-@dataclass(frozen=True)
 class ModelOptions:
     """The classifier."""
 
@@ -110,14 +70,18 @@ class TrainOptions:
     """Epochs; the schedules of the losses stretch over them."""
     batch_size: int = 16
     """Images per step, over all processes together (VOC, CUB 8)."""
+    optimizer: Literal["adam", "adamax"] = "adam"
+    """What takes the steps."""
     learning_rate: float = 1e-5
-    """Adam's learning rate for the backbone."""
+    """Learning rate of the backbone."""
     head_learning_rate: float = 1e-4
-    """Adam's learning rate for the head."""
-    patience: int = 2
-    """Stop after this many epochs without a new best validation mAP."""
-    max_drop: float = 2.0
-    """Stop when validation mAP falls more than this many points under the best."""
+    """Learning rate of the head."""
+    expected_positives: float | None = None
+    """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4); null: estimated from the data."""
+    patience: int | None = 2
+    """Stop after this many epochs without a new best validation mAP; null: never."""
+    max_drop: float | None = 2.0
+    """Stop when validation mAP falls more than this many points under the best; null: never."""
     workers: int = 2
     """Threads that read images ahead."""
 
@@ -127,8 +91,10 @@ class TrainOptions:
         require(self.batch_size >= 1, "train.batch_size", "at least 1", self.batch_size)
         require(self.learning_rate >= 0, "train.learning_rate", "at least 0", self.learning_rate)
         require(self.head_learning_rate >= 0, "train.head_learning_rate", "at least 0", self.head_learning_rate)
-        require(self.max_drop >= 0, "train.max_drop", "at least 0", self.max_drop)
-        require(self.patience >= 1, "train.patience", "at least 1", self.patience)
+        expected = self.expected_positives
+        require(expected is None or expected > 0, "train.expected_positives", "above 0", expected)
+        require(self.max_drop is None or self.max_drop >= 0, "train.max_drop", "at least 0", self.max_drop)
+        require(self.patience is None or self.patience >= 1, "train.patience", "at least 1", self.patience)
         require(self.workers >= 1, "train.workers", "at least 1", self.workers)
 
 
@@ -150,6 +116,8 @@ class RunOptions:
     """Seed of the head, the order of the images, their flips, the text noise and the recombination of draws."""
     compat: Literal["paper", "released-code"] = "paper"
     """Follow the paper, or the departures of its authors' released code."""
+    protocol: Literal["common", "published"] = "common"
+    """Train every method with the recipe's settings, or each with those that it was published with, where the recipe has them."""
     store: str | None = None
     """Folder of the view store (also: AEVLP_CACHE); none: keep nothing on disk. null: ~/.cache/aevlp/views."""
 
@@ -162,29 +130,31 @@ class RunOptions:
 class Config:
     """All options of a training run."""
 
-    recipe: str = "default"
-    method: str = "aevlp"
-    run: RunOptions = field(default_factory=RunOptions)
-    engine: EngineOptions = field(default_factory=EngineOptions)
-    data: DataOptions = field(default_factory=DataOptions)
-    teacher: TeacherOptions = field(default_factory=TeacherOptions)
-    damp: DampOptions = field(default_factory=DampOptions)
-    model: ModelOptions = field(default_factory=ModelOptions)
-    train: TrainOptions = field(default_factory=TrainOptions)
-    loss: LossOptions = field(default_factory=LossOptions)
-
-    @property
-    def draws(self) -> int:
-        """Draws of views to make: never more than there are epochs."""
-        return min(self.damp.draws or self.train.epochs, self.train.epochs)
+    recipe: str
+    method: Method
+    run: RunOptions
+    engine: EngineOptions
+    data: DataOptions
+    teacher: TeacherOptions  # its defaults, where the method asks no teacher
+    model: ModelOptions
+    train: TrainOptions
+    loss: LossOptions
+    source: SourceOptions
+    head: HeadOptions | None  # None: the backbone's own head
 
     def as_recipe(self) -> dict[str, Any]:
-        """The options as the nested mapping that a recipe file holds: `run` and `engine` have no section there."""
-        values = asdict(self)
+        """The options as the nested mapping that a recipe file holds: those that the method has."""
+        sections = {"data": self.data, "model": self.model, "train": self.train, **self._own_sections()}
         return {
-            "recipe": values.pop("recipe"),
-            "method": values.pop("method"),
-            **values.pop("run"),
-            **values.pop("engine"),
-            **values,
+            "recipe": self.recipe,
+            "method": self.method.name,
+            **asdict(self.run),
+            **asdict(self.engine),
+            **{name: asdict(options) for name, options in sections.items()},
         }
+
+    def _own_sections(self) -> dict[str, Any]:
+        own = {"teacher": self.teacher, "loss": self.loss, self.method.source.name: self.source}
+        if self.method.head is not None:
+            own[self.method.head.name] = self.head
+        return {name: own[name] for name in self.method.sections}

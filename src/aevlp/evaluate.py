@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from aevlp.data.splits import Split
 from aevlp.loader import ImageBatches, PlainOrder
@@ -44,17 +45,26 @@ def evaluate(probabilities: npt.NDArray[np.floating], labels: npt.NDArray[np.int
     return Evaluation(total / len(classes), total / len(present) if present else 0.0, per_class)
 
 
-def probabilities(
-    classifier: Classifier, paths: Sequence[Path], workers: int, accelerator: Accelerator
-) -> npt.NDArray[np.float32]:
-    """Float32 [N, C] of image files, in their order, the same in every process."""
+def over_images(
+    compute: Callable[[Tensor], Tensor], classifier: Classifier, paths: Sequence[Path], workers: int, accelerator: Accelerator
+) -> Tensor:
+    """Float32 [N, ...] on the CPU: what `compute` makes of the pixels of files, in their order, the same in every process."""
     batch = EVALUATION_BATCH * accelerator.num_processes
     classifier.eval()
     found = []
     with torch.inference_mode(), accelerator.autocast():
         for _, pixels in ImageBatches(paths, classifier.images.size, PlainOrder(len(paths)), batch, workers, accelerator):
-            found.append(accelerator.gather(classifier(pixels).float().sigmoid()).cpu())
-    table: npt.NDArray[np.float32] = torch.cat(found)[: len(paths)].numpy()  # the last batch may have been filled up
+            found.append(accelerator.gather(compute(pixels).float()).cpu())
+    return torch.cat(found)[: len(paths)]  # the last batch may have been filled up
+
+
+def probabilities(
+    classifier: Classifier, paths: Sequence[Path], workers: int, accelerator: Accelerator
+) -> npt.NDArray[np.float32]:
+    """Float32 [N, C] of image files, in their order, the same in every process."""
+    table: npt.NDArray[np.float32] = over_images(
+        lambda pixels: classifier(pixels).float().sigmoid(), classifier, paths, workers, accelerator
+    ).numpy()
     return table
 
 

@@ -1,47 +1,104 @@
-"""The registry of methods: a method is a name for a loss and a source of pseudo-labels."""
+"""The registry of methods: a method is a name for a loss, a source of what the loss is told, and a head."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from aevlp.errors import UserError
+from aevlp.heads import HEADS, HeadKind
 from aevlp.losses import LOSSES, Loss
 from aevlp.nearest import did_you_mean
-from aevlp.sources import SOURCES
+from aevlp.papers import AEVLP, BOOST, ENHANCEMENT, LARGE_LOSS, MUTUAL_INFORMATION, SINGLE_POSITIVE, UNKNOWN, VISION_LANGUAGE
+from aevlp.sources import SOURCES, SourceKind
 
 
 @dataclass(frozen=True)
 class Method:
-    """A named pair of loss and label source."""
+    """A loss, a source and a head (None: the backbone's own, a linear layer)."""
 
     name: str
     loss: Loss
-    source: str
+    source: SourceKind
+    head: HeadKind | None
     summary: str
+    paper: str
+
+    @property
+    def sections(self) -> dict[str, type[Any]]:
+        """Section -> dataclass of the options that the method has of its own, those with none left out."""
+        from aevlp.config import TeacherOptions
+
+        own: dict[str, type[Any]] = {"loss": self.loss.options, self.source.name: self.source.options}
+        if self.source.asks_teacher:
+            own["teacher"] = TeacherOptions
+        if self.head is not None:
+            own[self.head.name] = self.head.options
+        return {section: kind for section, kind in own.items() if fields(kind)}
+
+    @property
+    def wants_expected_positives(self) -> bool:
+        """Whether it asks for the number of positives that an image is expected to have."""
+        return self.loss.wants_expected_positives or self.source.wants_expected_positives
+
+    @property
+    def parts(self) -> str:
+        """The loss, the source and the head by name."""
+        own = [self.head.name] if self.head is not None else []
+        return "+".join([*own, self.loss.name, *([self.source.name] if self.source.name != "none" else [])])
 
 
-def _register(name: str, loss: str, source: str, summary: str) -> tuple[str, Method]:
-    return name, Method(name, LOSSES[loss], source, summary)
+def _method(name: str, loss: str, source: str, summary: str, paper: str, head: str | None = None) -> Method:
+    return Method(name, LOSSES[loss], SOURCES[source], None if head is None else HEADS[head], summary, paper)
 
 
-METHODS: dict[str, Method] = dict(
-    [
-        _register("aevlp", "gpr", "damp", "GPR loss on pseudo-labels of DAMP: the method of the paper"),
-        _register("gr", "gr", "none", "generalised robust loss (Chen et al., IJCAI 2024), no pseudo-labels"),
-        _register("an", "an", "none", "assume negative (Cole et al., CVPR 2021)"),
-        _register("full", "full", "none", "binary cross-entropy on complete labels: the upper reference"),
-    ]
-)
+_TRIPLES = [
+    _method("aevlp", "gpr", "damp", "robust loss on the labels of a vision-language model that looks at image and tiles", AEVLP),
+    _method("vlpl", "vlpl", "vlpl", "the labels of a vision-language model that looks at the image once", VISION_LANGUAGE),
+    _method("role", "role", "estimates", "every training label is estimated along with the classifier", SINGLE_POSITIVE),
+    _method("em-apl", "em-apl", "apl", "entropy maximisation, and soft negatives for what the classifier rules out", UNKNOWN),
+    _method("ll-ct", "bce", "ll-ct", "unknown labels with the largest losses count as positive for a batch", LARGE_LOSS),
+    _method("ll-cp", "bce", "ll-cp", "unknown labels with the largest losses count as positive for good", LARGE_LOSS),
+    _method("smile", "smile", "enhancer", "soft labels of a network over the graph of similar images", ENHANCEMENT),
+    _method("mime", "bce", "confident", "what a head with latents is sure of becomes positive", MUTUAL_INFORMATION, "latent"),
+    _method("boostlu+ll-r", "ll-r", "none", "large losses are left out, strong places count more", BOOST, "boostlu"),
+]
+METHODS: dict[str, Method] = {
+    **{method.name: method for method in _TRIPLES},
+    **{
+        loss.name: Method(loss.name, loss, SOURCES["none"], None, loss.summary, loss.paper)
+        for loss in LOSSES.values()
+        if loss.reads is None
+    },
+}
+"""By name. A loss that is told nothing but the observed labels is a method by itself."""
 
 
 def find_method(name: str) -> Method:
-    """The method called `name`: a registered one, or LOSS+SOURCE for any loss that reads pseudo-labels."""
+    """The method called `name`: a registered one, LOSS+SOURCE where the loss reads what the source yields, or HEAD+either."""
     if name in METHODS:
         return METHODS[name]
-    loss, plus, source = name.partition("+")
-    if plus and loss in LOSSES and source in SOURCES:
-        if not LOSSES[loss].reads_pseudo:
-            raise UserError(f"--method {name}: the loss {loss} reads no pseudo-labels; use --method {loss}")
-        return Method(name, LOSSES[loss], source, f"{loss} loss on labels of {source}")
-    pairs = [f"{loss}+{source}" for loss in LOSSES if LOSSES[loss].reads_pseudo for source in SOURCES]
-    raise UserError(f"--method {name}: no such method{did_you_mean(name, [*METHODS, *pairs])}; known are {', '.join(METHODS)}")
+    first, plus, rest = name.partition("+")
+    if plus and first in HEADS:
+        return _with_head(HEADS[first], find_method(rest), name)
+    if plus and first in LOSSES and rest in SOURCES:
+        loss, source = LOSSES[first], SOURCES[rest]
+        if loss.reads is None:
+            raise UserError(f"--method {name}: the loss {first} reads no pseudo-labels; use --method {first}")
+        if loss.reads != source.yields:
+            raise UserError(
+                f"--method {name}: the loss {first} reads {loss.reads} labels and the source {rest} yields {source.yields} "
+                f"ones; {first} goes with {', '.join(k.name for k in SOURCES.values() if k.yields == loss.reads)}"
+            )
+        return Method(name, loss, source, None, f"{loss.summary}, with: {source.summary}", source.paper)
+    raise UserError(f"--method {name}: no such method{did_you_mean(name, [*METHODS, *_pairs()])}; aevlp methods lists them")
+
+
+def _with_head(head: HeadKind, method: Method, name: str) -> Method:
+    if method.head is not None:
+        raise UserError(f"--method {name}: {method.name} has a head of its own, {method.head.name}")
+    return Method(name, method.loss, method.source, head, f"{method.summary}, with: {head.summary}", head.paper)
+
+
+def _pairs() -> list[str]:
+    return [f"{loss.name}+{kind.name}" for loss in LOSSES.values() for kind in SOURCES.values() if loss.reads == kind.yields]

@@ -41,6 +41,11 @@ class Option:
     default: Any
     help: str
 
+    @property
+    def names(self) -> list[str]:
+        """What the user types: the short name, if it has one, and the key."""
+        return [*([SHORT_NAMES[self.key]] if self.key in SHORT_NAMES else []), f"--{self.key}"]
+
 
 @cache
 def _field_docs(kind: type) -> dict[str, str]:
@@ -116,6 +121,7 @@ class Parser(argparse.ArgumentParser):
             usage=argparse.SUPPRESS,
         )
         self.command = command
+        self.strangers: dict[str, str] = {}  # option name -> why it is not an option here
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # argparse knows no exponents
 
     def error(self, message: str) -> NoReturn:
@@ -132,10 +138,8 @@ class Parser(argparse.ArgumentParser):
                 wanted = describe(option.kind)
                 raise argparse.ArgumentTypeError(f"must be {wanted}, not {text!r}") from None
 
-        short = SHORT_NAMES.get(option.key)
-        names = [short, f"--{option.key}"] if short else [f"--{option.key}"]
         self.add_argument(
-            *names,
+            *option.names,
             dest=option.key,
             type=read,
             default=argparse.SUPPRESS,
@@ -148,6 +152,8 @@ class Parser(argparse.ArgumentParser):
         known, unknown = self.parse_known_args(argv)
         if unknown:
             word = unknown[0].split("=")[0]
+            if word in self.strangers:
+                raise UserError(self.strangers[word])
             names = [name for action in self._actions for name in action.option_strings]
             kind = "unknown option" if word.startswith("-") else "unexpected argument"
             self.error(f"{kind} {word}{did_you_mean(word, names)}")

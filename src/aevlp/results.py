@@ -20,8 +20,6 @@ from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split
 from aevlp.evaluate import Evaluation
 from aevlp.files import write_text
-from aevlp.losses.registry import LossOptions
-from aevlp.methods import find_method
 from aevlp.progress import duration
 
 
@@ -47,14 +45,15 @@ def summarize(
     history: Sequence[dict[str, Any]],
     tested: Evaluation | None,
     quality: Quality | None,
-    options: LossOptions,
+    expected_positives: float | None,
 ) -> dict[str, Any]:
     """The content of `result.json`; mAP in percent, pseudo-label figures 0 to 1."""
     best = best_epoch(history)
     unknown = dict.fromkeys(("precision", "recall", "accumulated_precision", "accumulated_recall"))
     return {
-        "method": config.method,
+        "method": config.method.name,
         "recipe": config.recipe,
+        "protocol": config.run.protocol,
         "seed": config.run.seed,
         "epochs": len(history),
         "best_epoch": best,
@@ -65,12 +64,12 @@ def summarize(
         "val_mAP_present": history[best - 1]["val_mAP_present"],
         "val_labels": "complete" if data.val.truth is not None else "incomplete",
         "pseudo_labels": quality.figures() if quality is not None else unknown,
-        "expected_positives": getattr(options, "expected_positives", None),
+        "expected_positives": expected_positives,
         "images_per_second": float(np.median([line["images_per_second"] for line in history])),
         "images": {s.name: len(s.names) for s in (data.train, data.val, data.test) if s is not None},
         "classes": list(data.classes),
         "backbone": config.model.backbone,
-        "teacher": config.teacher.name if find_method(config.method).source != "none" else None,
+        "teacher": config.teacher.name if config.method.source.asks_teacher else None,
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("aevlp", "torch", "transformers", "accelerate")},

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from aevlp.config import Config
 from aevlp.methods import find_method
 from aevlp.options import show_value
-from aevlp.recipe import build_config, loss_options, read_recipe, recipe_file
+from aevlp.recipe import build_config, options_for, read_recipe, recipe_file, settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -77,35 +77,32 @@ class Sweep:
         An option that does not concern a method is not set for it, so that it is trained once and not once per value.
         """
         values = read_recipe(recipe_file(self.recipe))
-        settings: dict[str, tuple[str, dict[str, Any]]] = {}
+        chosen: dict[str, tuple[str, dict[str, Any]]] = {}
         for method in dict.fromkeys(self.methods):
+            concerns = {option.key for option in options_for(find_method(method))}
             for combination in product(*self.choices.values()):
-                said = dict(zip(self.choices, combination, strict=True))
-                build_config(self.recipe, method, {**values, **said})  # a wrong value is wrong whomever it concerns
-                own = {key: value for key, value in said.items() if concerns(key, method)}
-                settings[label(method, self._varied_of(own))] = (method, own)
+                said = {key: value for key, value in zip(self.choices, combination, strict=True) if key in concerns}
+                chosen[label(method, self._varied_of(said))] = (method, said)
+
+        def config(method: str, said: Mapping[str, Any], seed: int) -> Config:
+            usual = settings(values, method, said.get("protocol", values.get("protocol", "common")))
+            return build_config(self.recipe, method, {**usual, **said, "seed": seed})
+
         return [
             Trial(
                 label=name,
                 method=method,
                 seed=seed,
-                said=own,
-                varied=self._varied_of(own),
-                config=build_config(self.recipe, method, {**values, **own, "seed": seed}),
+                said=said,
+                varied=self._varied_of(said),
+                config=config(method, said, seed),
             )
             for seed in range(seeds)
-            for name, (method, own) in settings.items()
+            for name, (method, said) in chosen.items()
         ]
 
     def _varied_of(self, said: Mapping[str, Any]) -> dict[str, Any]:
         return {key: said[key] for key in self.varied if key in said}
-
-
-def concerns(key: str, method: str) -> bool:
-    """Whether an option has any bearing on a method."""
-    if key.startswith("loss."):
-        return any(option.key == key for option in loss_options(method))
-    return not key.startswith(("damp.", "teacher.")) or find_method(method).source != "none"
 
 
 def exact(value: Any) -> str:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +21,16 @@ from aevlp.damp.quality import Quality
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Dataset, Split
 from aevlp.errors import UserError
-from aevlp.evaluate import evaluate_split
+from aevlp.evaluate import evaluate_split, over_images
 from aevlp.loader import ImageBatches, TrainingOrder
 from aevlp.losses import Loss
-from aevlp.losses.registry import LossOptions
-from aevlp.methods import Method, find_method
-from aevlp.model import Classifier, build_classifier, load_classifier, save_classifier
+from aevlp.model import Classifier, build_classifier
+from aevlp.model_folder import load_classifier, save_classifier
 from aevlp.progress import progress
 from aevlp.results import best_epoch, describe_epoch, summarize, tracker_for
 from aevlp.runs import RunFolder
 from aevlp.seeds import seed_for
-from aevlp.sources import Source
+from aevlp.sources import Moment, Source, Task
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -42,7 +42,6 @@ log = logging.getLogger("aevlp")
 class Parts:
     """What a training is made of."""
 
-    method: Method
     labels: Tensor  # int8 [N, C]: what the loss may see
     source: Source
     classifier: Classifier
@@ -50,20 +49,21 @@ class Parts:
 
 def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Parts:
     """The parts of a training; whatever is wrong with them shows here, before anything is written."""
-    method = find_method(config.method)
+    method = config.method
     if config.train.batch_size % accelerator.num_processes:
         raise UserError(
             f"--train.batch_size {config.train.batch_size} cannot be shared by {accelerator.num_processes} processes; "
             "use a multiple of their number"
         )
     labels = training_labels(data.train, method.loss)
-    classifier = build_classifier(config.model, data.classes, config.run.seed)
-    return Parts(method, labels, make_source(method, config, data, root, accelerator), classifier)
+    classifier = build_classifier(config.model, data.classes, config.run.seed, method.head, config.head)
+    source = method.source.make(Task(data.train, data.classes, config, root, accelerator), config.source)
+    return Parts(labels, source, classifier)
 
 
 def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerator: Accelerator) -> dict[str, Any]:
     """Trains, keeps the best epoch's model in the run folder, evaluates it on the test split and returns the result."""
-    method, source, classifier = parts.method, parts.source, parts.classifier
+    method, source, classifier = config.method, parts.source, parts.classifier
     fingerprint = data_fingerprint(data)
     state = run.load_checkpoint() or {}
     if state and state["data"] != fingerprint:
@@ -72,12 +72,12 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     if state:
         source.restore(state["source"])
     source.fill()
-    loss_options = method.loss.options(**state["loss"]) if state else with_expected_positives(config.loss, data, source)
+    expected = state["expected_positives"] if state else expected_positives(config, data, source)
     quality = None
-    if method.source != "none" and data.train.truth is not None:
+    if method.source.name != "none" and method.source.yields == "pseudo" and data.train.truth is not None:
         quality = Quality(data.train.observed, data.train.truth)
 
-    optimizer = adam(classifier, config.train)
+    optimizer = make_optimizer(classifier, config.train, source)
     history: list[dict[str, Any]] = []
     if state:
         classifier.load_state_dict(state["model"])
@@ -94,20 +94,33 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     images = ImageBatches(
         data.train.paths, config.model.image_size, order, config.train.batch_size, config.train.workers, accelerator
     )
+    stage = Stage(config, parts, model, optimizer, images, expected, accelerator)
+    seen = partial(
+        over_images, classifier=classifier, paths=data.train.paths, workers=config.train.workers, accelerator=accelerator
+    )
     tracker = tracker_for(run.path) if accelerator.is_main_process else None
     while len(history) < config.train.epochs and not should_stop(
         [line["val_mAP"] for line in history], config.train.patience, config.train.max_drop
     ):
         epoch = order.epoch = len(history) + 1
-        pseudo = source.labels(epoch)
+        moment = Moment(
+            epoch,
+            config.train.epochs,
+            expected,
+            probabilities=lambda: seen(lambda pixels: classifier(pixels).float().sigmoid()),
+            features=lambda: seen(classifier.features),
+        )
+        source.begin(moment)
         started = time.monotonic()
-        loss = train_epoch(config, method.loss, loss_options, model, optimizer, images, parts.labels, pseudo, epoch, accelerator)
+        loss = train_epoch(stage, epoch)
         seconds = time.monotonic() - started
         if not np.isfinite(loss):
             raise UserError(
                 f"epoch {epoch}: the loss is no longer a finite number; lower --train.learning_rate or "
                 "--train.head_learning_rate, or use --precision fp32"
             )
+        figures = quality.update(source.table.numpy()) if quality is not None else None  # of what this epoch was told
+        source.end(moment)
 
         measured = evaluate_split(classifier, data.val, data.classes, config.train.workers, accelerator)
         line = {
@@ -115,7 +128,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
             "loss": loss,
             "val_mAP": measured.mAP,
             "val_mAP_present": measured.mAP_present,
-            "pseudo_labels": quality.update(pseudo.numpy()) if quality is not None else None,
+            "pseudo_labels": figures,
             "images_per_second": len(data.train.names) / seconds,
         }
         history.append(line)
@@ -128,7 +141,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
                 {
                     "data": fingerprint,
                     "history": history,
-                    "loss": vars(loss_options),
+                    "expected_positives": expected,
                     "model": classifier.state_dict(),
                     "optimizer": optimizer.state_dict(),
                     "scaler": accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
@@ -145,7 +158,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
 
     best = load_classifier(run.model).to(accelerator.device)
     tested = evaluate_split(best, data.test, data.classes, config.train.workers, accelerator) if data.test is not None else None
-    result = summarize(config, data, history, tested, quality, loss_options)
+    result = summarize(config, data, history, tested, quality, expected)
     if accelerator.is_main_process:
         run.write_metrics(history)  # a run killed after its last checkpoint lacks the last line
         run.write_result(result)
@@ -153,14 +166,15 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     return result
 
 
-def adam(classifier: Classifier, options: TrainOptions) -> torch.optim.Adam:
-    """The optimiser: the backbone and the head at rates of their own."""
-    return torch.optim.Adam(
-        [
-            {"params": classifier.body(), "lr": options.learning_rate},
-            {"params": classifier.head(), "lr": options.head_learning_rate},
-        ]
-    )
+def make_optimizer(classifier: Classifier, options: TrainOptions, source: Source | None = None) -> torch.optim.Optimizer:
+    """The optimiser: the backbone, the head and what the source has to learn, each at a rate of its own."""
+    groups = [
+        {"params": classifier.body(), "lr": options.learning_rate},
+        {"params": classifier.head(), "lr": options.head_learning_rate},
+    ]
+    if source is not None and (own := source.parameters()):
+        groups.append({"params": own, "lr": source.learning_rate})
+    return torch.optim.Adamax(groups) if options.optimizer == "adamax" else torch.optim.Adam(groups)
 
 
 def training_labels(split: Split, loss: Loss) -> Tensor:
@@ -175,65 +189,63 @@ def training_labels(split: Split, loss: Loss) -> Tensor:
     return torch.from_numpy(split.truth)
 
 
-def make_source(method: Method, config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Source:
-    """The method's source of pseudo-labels."""
-    if method.source == "none":
-        from aevlp.sources.none import NoSource
-
-        return NoSource(*data.train.observed.shape)
-    from aevlp.sources.damp import DampSource
-
-    return DampSource(data.train, data.classes, config, root, accelerator)
-
-
-def with_expected_positives(options: LossOptions, data: Dataset, source: Source) -> LossOptions:
-    """The options with the expected number of positives per image estimated, where the loss wants one and none is set."""
-    if getattr(options, "expected_positives", 0.0) is not None:
-        return options
+def expected_positives(config: Config, data: Dataset, source: Source | None = None) -> float | None:
+    """Positives that an image is expected to have: set by the user or estimated; None if the method does not ask."""
+    if not config.method.wants_expected_positives or config.train.expected_positives is not None:
+        return config.train.expected_positives
     if data.val.truth is not None:
         estimate, basis = float((data.val.truth == 1).sum(1).mean()), "the fully labelled validation images"
     else:
-        found = (data.train.observed == 1) | ((data.train.observed == 0) & (source.labels(1).numpy() == 1))
-        estimate, basis = float(found.sum(1).mean()), "the observed and the first pseudo-labels"
-    log.info("expected positives per image: %.3f, estimated from %s (--loss.expected_positives sets it)", estimate, basis)
-    return type(options)(**{**vars(options), "expected_positives": estimate})
+        found, basis = data.train.observed == 1, "the observed labels alone"
+        if source is not None and (pseudo := source.evidence()) is not None:
+            found |= (data.train.observed == 0) & (pseudo.numpy() == 1)
+            basis = "the observed and the first pseudo-labels"
+        estimate = float(found.sum(1).mean())
+    log.info("expected positives per image: %.3f, estimated from %s (--train.expected_positives sets it)", estimate, basis)
+    return estimate
 
 
-def train_epoch(
-    config: Config,
-    loss: Loss,
-    options: LossOptions,
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    images: ImageBatches,
-    labels: Tensor,
-    pseudo: Tensor,
-    epoch: int,
-    accelerator: Accelerator,
-) -> float:
+@dataclass(frozen=True)
+class Stage:
+    """All that takes part in an epoch."""
+
+    config: Config
+    parts: Parts
+    model: torch.nn.Module  # the classifier, made ready for the processes
+    optimizer: torch.optim.Optimizer
+    images: ImageBatches
+    expected_positives: float | None
+    accelerator: Accelerator
+
+
+def train_epoch(stage: Stage, epoch: int) -> float:
     """One pass over the training images; the mean loss of its steps."""
+    config, accelerator, source = stage.config, stage.accelerator, stage.parts.source
+    loss, labels, batch_size = config.method.loss, stage.parts.labels, config.train.batch_size
+    expected = {"expected_positives": stage.expected_positives} if loss.wants_expected_positives else {}
     # Dropout and the like draw from the global generator: set it by position, so that a resumed run draws the same.
     torch.manual_seed(seed_for(config.run.seed, "dropout", epoch, accelerator.process_index))
-    arguments = options.at(epoch, config.train.epochs)
-    model.train()
+    stage.model.train()
     losses, seen = [], 0
     with progress(f"epoch {epoch} of {config.train.epochs}", len(labels)) as advance:
-        for index, pixels in images:
-            logits = model(pixels)
-            count = min(config.train.batch_size, len(labels) - seen)
+        for index, pixels in stage.images:
+            logits = stage.model(pixels)
+            count = min(batch_size, len(labels) - seen)
             cells, index = _global_batch(logits, index, count, accelerator)
-            tables = (labels, pseudo) if loss.reads_pseudo else (labels,)
-            value = loss.function(cells, *(table[index].to(cells.device) for table in tables), **arguments)
+            tables = [labels[index]] if loss.reads is None else [labels[index], source.rows(index, cells.detach())]
+            arguments = config.loss.at(epoch, config.train.epochs, cells.numel())
+            value = loss.function(cells, *(table.to(cells.device) for table in tables), **arguments, **expected)
+            penalty = stage.parts.classifier.penalty  # of this process's images; the others have theirs
             # A process all of whose images are repeats takes part in the backward pass too: the others wait for it.
-            value = value + 0 * logits.sum()
+            total = value + penalty / accelerator.num_processes + 0 * logits.sum()
             # Each process holds the gradient of its own images' share; their mean is taken over the processes.
-            accelerator.backward(value * accelerator.num_processes)
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(value.detach())
+            accelerator.backward(total * accelerator.num_processes)
+            stage.optimizer.step()
+            stage.optimizer.zero_grad()
+            losses.append((value + penalty).detach())
             seen += count
             advance(count)
-    for buffer in model.buffers():  # each process has its own running statistics: the first one's count
+    for buffer in stage.model.buffers():  # each process has its own running statistics: the first one's count
         broadcast(buffer)
     return float(torch.stack(losses).mean())
 
@@ -252,15 +264,16 @@ def _global_batch(logits: Tensor, index: Tensor, count: int, accelerator: Accele
     return cells[:count], accelerator.gather(index.to(logits.device))[:count].cpu()
 
 
-def should_stop(values: Sequence[float], patience: int, max_drop: float) -> bool:
+def should_stop(values: Sequence[float], patience: int | None, max_drop: float | None) -> bool:
     """Whether training ends after validation mAPs `values`.
 
-    It does after `patience` epochs without a new best, or when the last is more than `max_drop` under the best.
+    It does after `patience` epochs without a new best, or when the last is more than `max_drop` under the best; None: never.
     """
     if not values:
         return False
     best = max(values)
-    return len(values) - 1 - values.index(best) >= patience or best - values[-1] > max_drop
+    is_late = patience is not None and len(values) - 1 - values.index(best) >= patience
+    return is_late or (max_drop is not None and best - values[-1] > max_drop)
 
 
 def data_fingerprint(data: Dataset) -> str:

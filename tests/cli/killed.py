@@ -1,5 +1,6 @@
 """Runs a command and kills its own process, as `kill -9` does, at a chosen moment: python -m tests.cli.killed MOMENT WORDS..."""
 
+import functools
 import os
 import shutil
 import signal
@@ -40,9 +41,14 @@ def scoring() -> None:
     ViewStore.write = at_call(2, ViewStore.write)  # type: ignore[method-assign]
 
 
-def batch() -> None:
+def batch(number: int = 4) -> None:
+    """By default the second batch of the second epoch, where there are two in each."""
     for name, loss in LOSSES.items():
-        object.__setattr__(LOSSES[name], "function", at_call(4, loss.function))  # the second batch of the second epoch
+        object.__setattr__(LOSSES[name], "function", functools.wraps(loss.function)(at_call(number, loss.function)))
+
+
+def third_epoch() -> None:
+    batch(6)
 
 
 def checkpoint() -> None:
@@ -69,7 +75,7 @@ def result() -> None:
     RunFolder.write_result = die  # type: ignore[method-assign]
 
 
-MOMENTS = {f.__name__: f for f in (scoring, batch, checkpoint, model, before_checkpoint, result)}
+MOMENTS = {f.__name__: f for f in (scoring, batch, third_epoch, checkpoint, model, before_checkpoint, result)}
 
 if __name__ == "__main__":
     MOMENTS[sys.argv[1]]()

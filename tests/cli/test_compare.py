@@ -15,12 +15,16 @@ from tests.colours import ColourTeacher, write_world
 
 
 @pytest.fixture(scope="module")
-def quick(backbone) -> list[str]:
+def bare(backbone) -> list[str]:
     """Options that make a training take a moment."""
-    return [
-        *("--observe", "single", "--teacher", "tests.colours:teacher", "--backbone", str(backbone), "--device", "cpu"),
-        *("--model.image_size", "32", "--train.workers", "1", "--damp.temperature", "0.1", "--damp.draws", "1"),
-    ]
+    setting = ["--observe", "single", "--backbone", str(backbone), "--device", "cpu"]
+    return [*setting, "--model.image_size", "32", "--train.workers", "1"]
+
+
+@pytest.fixture(scope="module")
+def quick(bare) -> list[str]:
+    """The same where one of the methods asks a teacher."""
+    return [*bare, "--teacher", "tests.colours:teacher", "--damp.temperature", "0.1", "--damp.draws", "1"]
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
@@ -116,9 +120,9 @@ def test_jobs_train_what_a_user_would_by_hand(capsys, world, quick, tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_training_that_fails_does_not_stop_the_others(capsys, world, quick, tmp_path, jobs):
+def test_a_training_that_fails_does_not_stop_the_others(capsys, world, bare, tmp_path, jobs):
     out = tmp_path / "sweep"
-    words = ["compare", world, "--out", out, *quick, "--observe", "given", "--epochs", "1", "--jobs", jobs]
+    words = ["compare", world, "--out", out, *bare, "--observe", "given", "--epochs", "1", "--jobs", jobs]
     answer = aevlp(capsys, *words, "--methods", "full,an")
     assert answer.code == 2
     assert "failed: full-0: --method full trains on complete labels" in answer.err
@@ -153,9 +157,9 @@ def test_a_bug_in_a_training_is_told_with_its_traceback(capsys, world, quick, tm
     assert [row["method"] for row in rows_of(tmp_path / "sweep")] == ["an"]
 
 
-def test_without_test_images_validation_is_shown(capsys, quick, tmp_path):
+def test_without_test_images_validation_is_shown(capsys, bare, tmp_path):
     world = write_world(tmp_path / "world", train=60, test=0)
-    answer = aevlp(capsys, "compare", world, "--out", tmp_path / "sweep", *quick, "--epochs", "1", "--methods", "an")
+    answer = aevlp(capsys, "compare", world, "--out", tmp_path / "sweep", *bare, "--epochs", "1", "--methods", "an")
     assert answer.code == 0, answer.err
     (row,) = rows_of(tmp_path / "sweep")
     assert (row["mAP"], row["mAP_present"]) == ("", "")
@@ -164,9 +168,9 @@ def test_without_test_images_validation_is_shown(capsys, quick, tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_killed_sweep_goes_on(capsys, world, quick, tmp_path, jobs):
+def test_a_killed_sweep_goes_on(capsys, world, bare, tmp_path, jobs):
     out = tmp_path / "sweep"
-    words = ["compare", str(world), "--out", str(out), *quick, "--methods", "an", "--epochs", "1,3"]
+    words = ["compare", str(world), "--out", str(out), *bare, "--methods", "an", "--epochs", "1,3"]
     words += ["--train.patience", "9", "--train.max_drop", "100"]
     killed = [sys.executable, "-m", "tests.cli.killed", "before_checkpoint", *words]  # the third: in the second run
     assert subprocess.run(killed, capture_output=True, check=False).returncode == -signal.SIGKILL
@@ -193,10 +197,10 @@ def processes_with(text: str) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_all_jobs(world, quick, tmp_path, number, code):
+def test_a_signal_stops_all_jobs(world, bare, tmp_path, number, code):
     out = tmp_path / "sweep"
     endless = ["--epochs", "100000", "--train.patience", "100000", "--train.max_drop", "100"]
-    words = ["compare", world, "--out", out, *quick, "--methods", "an,gr", "--jobs", "2", *endless]
+    words = ["compare", world, "--out", out, *bare, "--methods", "an,gr", "--jobs", "2", *endless]
     # Where the tests run in the background, processes inherit that an interrupt is ignored.
     sweep = start(*words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     try:
@@ -238,7 +242,7 @@ def test_processes_that_work_together_train_one_run_after_another(world, quick, 
         (["--epochs", "3,many"], "must be a whole number, not 'many'"),
         (["--damp.draws", "1,2,"], "has an empty value in its list '1,2,'"),
         (["--damp.temperature", "0.1,0"], "--damp.temperature must be above 0, not 0.0"),
-        (["--methods", "gr,an", "--loss.q3", "0.5,0.9"], "unknown option --loss.q3"),
+        (["--methods", "gr,an", "--loss.q3", "0.5,0.9"], "--teacher is not an option of any of --methods gr,an; their own"),
         (["--recipe", "defalt"], "--recipe defalt: no such recipe or file (did you mean 'default'?)"),
         (["--precision", "fp32,bf16"], "give one, or use --jobs 2"),
         (["--precision", "fp16"], "--precision fp16: a CPU cannot compute in it"),
@@ -262,16 +266,16 @@ def test_jobs_are_refused_where_processes_work_together(capsys, world, quick, tm
     assert "leave --jobs out" in refused(capsys, "compare", world, "--out", tmp_path / "sweep", *quick, "--jobs", "2")
 
 
-def test_a_place_that_is_something_else_is_left_alone(capsys, world, quick, tmp_path):
+def test_a_place_that_is_something_else_is_left_alone(capsys, world, bare, tmp_path):
     place = tmp_path / "thesis"
     place.mkdir()
     (place / "draft.txt").write_text("years of work")
-    words = ["compare", world, "--out", place, *quick, "--epochs", "1", "--methods", "an"]
+    words = ["compare", world, "--out", place, *bare, "--epochs", "1", "--methods", "an"]
     assert "has no run of a sweep in it; choose another place" in refused(capsys, *words)
     (place / "draft.txt").rename(place / "results.csv")
     assert "results.csv in it is not one of a sweep" in refused(capsys, *words)
     assert (place / "results.csv").read_text() == "years of work"
-    assert "is not a folder" in refused(capsys, "compare", world, "--out", place / "results.csv", *quick)
+    assert "is not a folder" in refused(capsys, "compare", world, "--out", place / "results.csv", *bare)
     (place / "results.csv").unlink()
     assert aevlp(capsys, *words, "--store", place / "views").code == 0
 
@@ -289,8 +293,8 @@ def test_a_store_in_the_folder_does_not_stand_in_the_way(capsys, quick, tmp_path
     assert answer.code == 0, answer.err
 
 
-def test_a_run_that_was_started_otherwise_is_refused(capsys, world, quick, tmp_path):
-    words = ["compare", world, "--out", tmp_path / "sweep", *quick]
+def test_a_run_that_was_started_otherwise_is_refused(capsys, world, bare, tmp_path):
+    words = ["compare", world, "--out", tmp_path / "sweep", *bare]
     assert aevlp(capsys, *words, "--methods", "an", "--epochs", "1").code == 0
     before = (tmp_path / "sweep" / "results.csv").read_bytes()
     message = refused(capsys, *words, "--methods", "gr,an", "--epochs", "2")
@@ -298,7 +302,8 @@ def test_a_run_that_was_started_otherwise_is_refused(capsys, world, quick, tmp_p
     assert runs_in(tmp_path / "sweep") == {"an-0"}
     assert (tmp_path / "sweep" / "results.csv").read_bytes() == before
     # What does not concern the method does not make it another run.
-    assert aevlp(capsys, *words, "--methods", "an", "--epochs", "1", "--damp.top_k", "1,2").code == 0
+    more = ["--damp.top_k", "1,2", "--teacher", "tests.colours:teacher", "--damp.draws", "1"]
+    assert aevlp(capsys, *words, "--methods", "an,aevlp", "--epochs", "1", *more).code == 0
 
 
 def test_help_and_wrong_words_load_nothing_heavy():

@@ -49,6 +49,26 @@ def test_two_processes_train_what_one_would(small, vit, tmp_path):
     assert results[2]["mAP"] == pytest.approx(results[1]["mAP"], abs=0.5)
 
 
+@pytest.mark.parametrize("method", ["role", "ll-cp", "smile"])
+def test_what_a_method_carries_is_the_same_in_every_process(plain, vit, tmp_path, method):
+    """Also with a last batch that is all in the first process's half."""
+    world = write_world(tmp_path / "world", train=45)
+    found = []
+    for processes in (1, 2):
+        run = tmp_path / str(processes)
+        words = ["train", world, "--out", run, *plain, "--backbone", vit, "--method", method]
+        process = start(*words, processes=processes)
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+        state = torch.load(run / "checkpoints" / "last.pt", weights_only=True)["source"]
+        found.append(([json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text().splitlines()], state))
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-4)
+    one, two = (state for _, state in found)
+    for key, value in one.items():
+        if isinstance(value, torch.Tensor):
+            assert value.float().allclose(two[key].float(), atol=1e-3), key
+
+
 def test_a_batch_that_cannot_be_shared_is_refused(world, small, tmp_path):
     process = start("train", world, "--out", tmp_path / "run", *small, "--train.batch_size", "5", processes=2)
     _, err = process.communicate()

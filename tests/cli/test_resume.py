@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.killed import MOMENTS
 from tests.cli.run import aevlp, refused
@@ -48,6 +49,36 @@ def test_a_killed_run_resumes_bit_for_bit(capsys, world, small, tmp_path, uninte
     assert answer.code == 0, answer.err
     assert_same(tmp_path / "run", uninterrupted)
     assert not list(tmp_path.rglob("*.part"))
+
+
+STATEFUL = {
+    "role": ["--estimates.rate", "100"],
+    "em-apl": ["--apl.warmup", "1", "--loss.beta", "0.9"],
+    "ll-cp": ["--ll-cp.delta", "0.05"],
+    "mime": ["--confident.warmup", "1", "--confident.threshold", "0.5"],
+    "smile": ["--enhancer.learning_rate", "0.01"],
+    "gpr+random": [],
+    "gpr+ll-ct": ["--ll-ct.delta", "0.05"],
+    "boostlu+ll-r": ["--loss.delta", "0.05"],
+}
+"""Methods that carry more from epoch to epoch than weights, with options that make what they carry count."""
+
+
+@pytest.mark.parametrize("method", list(STATEFUL))
+def test_what_a_method_carries_from_epoch_to_epoch_resumes_bit_for_bit(capsys, world, plain, tmp_path, method):
+    words = [*plain, "--method", method, *STATEFUL[method], "--train.patience", "null", "--train.max_drop", "null"]
+    # In a process of its own as well: the threads of this one may be set otherwise.
+    whole = ["train", str(world), "--out", str(tmp_path / "whole"), *words]
+    assert subprocess.run([sys.executable, "-m", "aevlp", *whole], capture_output=True, check=False).returncode == 0
+    parted = ["train", str(world), "--out", str(tmp_path / "run"), *words]
+    killed = subprocess.run([sys.executable, "-m", "tests.cli.killed", "third_epoch", *parted], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    answer = aevlp(capsys, *parted, "--resume")
+    assert answer.code == 0, answer.err
+    assert "resumed after epoch 2" in answer.err
+    assert_same(tmp_path / "run", tmp_path / "whole")
+    last = [torch.load(tmp_path / name / "checkpoints" / "last.pt", weights_only=True)["source"] for name in ("run", "whole")]
+    assert str(last[0]) == str(last[1])
 
 
 def test_a_finished_run_is_not_trained_again(capsys, world, uninterrupted):

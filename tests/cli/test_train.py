@@ -61,12 +61,12 @@ def test_a_run_folder_holds_what_the_contract_says(capsys, world, small, tmp_pat
     assert not list(run.rglob("*.part"))
 
 
-def test_training_learns(capsys, tmp_path, small):
+def test_training_learns(capsys, tmp_path, plain):
     """With all labels and a sensible rate the colours are found: the loop really trains what it evaluates."""
     world = write_world(tmp_path / "world", train=160, test=40)
     options = ["--method", "full", "--epochs", "8", "--train.patience", "9", "--train.max_drop", "100"]
     options += ["--train.learning_rate", "5e-3"]
-    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, *options).code == 0
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *plain, *options).code == 0
     assert result_of(tmp_path / "run")["mAP"] > 80
 
 
@@ -141,8 +141,8 @@ def test_without_a_store_nothing_is_kept_and_labels_are_the_same(capsys, world, 
 
 
 @pytest.mark.parametrize("method", ["full", "an", "gr", "gpr+none"])
-def test_every_method_trains(capsys, world, small, tmp_path, method):
-    answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--method", method)
+def test_every_method_trains(capsys, world, plain, tmp_path, method):
+    answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", method)
     assert answer.code == 0, answer.err
     result = result_of(tmp_path / "run")
     assert result["method"] == method
@@ -182,7 +182,7 @@ def test_expected_positives_come_from_complete_validation_labels(capsys, world, 
     train = [row for row in rows if row["split"] == "train"]
     held = [len(train[i]["labels"].split(";")) for i in hold_out(len(train))[1]]
     assert result_of(tmp_path / "run")["expected_positives"] == pytest.approx(sum(held) / len(held))
-    aevlp(capsys, "train", world, "--out", tmp_path / "set", *small, "--loss.expected_positives", "2.5")
+    aevlp(capsys, "train", world, "--out", tmp_path / "set", *small, "--train.expected_positives", "2.5")
     assert result_of(tmp_path / "set")["expected_positives"] == 2.5
 
 
@@ -232,7 +232,7 @@ def test_images_of_every_mode_and_shape_train(capsys, tmp_path, small):
     assert answer.code == 0, answer.err
 
 
-def test_the_model_kept_is_that_of_the_best_epoch(capsys, monkeypatch, world, small, tmp_path):
+def test_the_model_kept_is_that_of_the_best_epoch(capsys, monkeypatch, world, plain, tmp_path):
     """Validation says that the first epoch was the best, whatever came later: one epoch alone leaves the same model."""
     from aevlp.evaluate import Evaluation
 
@@ -240,9 +240,9 @@ def test_the_model_kept_is_that_of_the_best_epoch(capsys, monkeypatch, world, sm
     monkeypatch.setattr("aevlp.train.evaluate_split", lambda *_: Evaluation(next(said), 0.0, {}))
     # The schedules stretch over the epochs; without them the first epoch is the same in a run of three and in a run of one.
     flat = ["--method", "an"]
-    assert run_ok(capsys, "train", world, "--out", tmp_path / "three", *small, *flat)["best_epoch"] == 1
+    assert run_ok(capsys, "train", world, "--out", tmp_path / "three", *plain, *flat)["best_epoch"] == 1
     said = iter([50.0, 50.0])
-    run_ok(capsys, "train", world, "--out", tmp_path / "one", *small, *flat, "--epochs", "1")
+    run_ok(capsys, "train", world, "--out", tmp_path / "one", *plain, *flat, "--epochs", "1")
     assert weights_of(tmp_path / "three") == weights_of(tmp_path / "one")
 
 
@@ -252,10 +252,10 @@ def run_ok(capsys, *words) -> dict:
     return result_of(words[words.index("--out") + 1])
 
 
-def test_head_and_body_learn_at_their_own_rates(capsys, world, small, tmp_path, backbone):
+def test_head_and_body_learn_at_their_own_rates(capsys, world, plain, tmp_path, backbone):
     from safetensors.torch import load_file
 
-    words = ["train", world, *small, "--method", "an", "--epochs", "1"]
+    words = ["train", world, *plain, "--method", "an", "--epochs", "1"]
     run_ok(capsys, *words, "--out", tmp_path / "head", "--train.learning_rate", "0")
     run_ok(capsys, *words, "--out", tmp_path / "body", "--train.head_learning_rate", "0")
     before = load_file(backbone / "model.safetensors")
@@ -274,17 +274,17 @@ def test_rows_without_labels_train(capsys, tmp_path, small):
     run_ok(capsys, "train", world, "--out", tmp_path / "run", *small, "--observe", "given")
 
 
-def test_a_file_that_can_be_read_again_is_used_again(capsys, tmp_path, small, monkeypatch):
+def test_a_file_that_can_be_read_again_is_used_again(capsys, tmp_path, plain, monkeypatch):
     """What went wrong once (too many open files, say) is not held against an image for ever."""
     world = write_world(tmp_path / "world")
     with monkeypatch.context() as patch:
         patch.setattr("aevlp.data.load.bad_images", lambda paths, **_: {3: "too many open files"})
-        assert "1 of 56" in refused(capsys, "train", world, "--out", tmp_path / "run", *small)
-    run_ok(capsys, "train", world, "--out", tmp_path / "run", *small, "--method", "an")
+        assert "1 of 56" in refused(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", "an")
+    run_ok(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", "an")
 
 
-def test_a_set_is_decoded_for_readability_once(capsys, world, small, tmp_path, monkeypatch):
-    run_ok(capsys, "train", world, "--out", tmp_path / "one", *small, "--method", "an", "--epochs", "1")
+def test_a_set_is_decoded_for_readability_once(capsys, world, plain, tmp_path, monkeypatch):
+    run_ok(capsys, "train", world, "--out", tmp_path / "one", *plain, "--method", "an", "--epochs", "1")
     looked: list[int] = []
 
     def look(paths, **_):
@@ -292,13 +292,13 @@ def test_a_set_is_decoded_for_readability_once(capsys, world, small, tmp_path, m
         return {}
 
     monkeypatch.setattr("aevlp.data.load.bad_images", look)
-    run_ok(capsys, "train", world, "--out", tmp_path / "two", *small, "--method", "an", "--epochs", "1")
+    run_ok(capsys, "train", world, "--out", tmp_path / "two", *plain, "--method", "an", "--epochs", "1")
     assert looked == [0]
 
 
-def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(capsys, world, small, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(capsys, world, plain, tmp_path, monkeypatch):
     monkeypatch.setenv("AEVLP_CACHE", "/proc/nowhere")
-    run_ok(capsys, "train", world, "--out", tmp_path / "run", *small, "--method", "an", "--epochs", "1")
+    run_ok(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", "an", "--epochs", "1")
     assert aevlp(capsys, "eval", tmp_path / "run", world).code == 0
 
 
@@ -330,20 +330,20 @@ def test_dangling_links_and_odd_names_are_no_trouble(capsys, tmp_path, small):
     )
 
 
-def test_eval_computes_where_it_is_told_not_where_the_model_was_trained(capsys, world, small, tmp_path):
+def test_eval_computes_where_it_is_told_not_where_the_model_was_trained(capsys, world, plain, tmp_path):
     run = tmp_path / "run"
-    run_ok(capsys, "train", world, "--out", run, *small, "--method", "an", "--epochs", "1")
+    run_ok(capsys, "train", world, "--out", run, *plain, "--method", "an", "--epochs", "1")
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace("device: cpu", "device: cuda"))
     assert "device: cuda" in (run / "config.yaml").read_text()
     assert aevlp(capsys, "eval", run, world).code == 0
 
 
-def test_out_may_be_a_link_and_what_a_killed_process_left_is_no_run(capsys, world, small, tmp_path):
+def test_out_may_be_a_link_and_what_a_killed_process_left_is_no_run(capsys, world, plain, tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "disk")
     (tmp_path / "disk" / ".config.yaml.77.part").write_text("half of it")
-    words = ["train", world, "--out", tmp_path / "run", *small, "--method", "an", "--epochs", "1"]
+    words = ["train", world, "--out", tmp_path / "run", *plain, "--method", "an", "--epochs", "1"]
     run_ok(capsys, *words)
     run_ok(capsys, *words, "--overwrite")
     assert (tmp_path / "run").is_symlink()

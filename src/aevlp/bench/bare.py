@@ -14,7 +14,7 @@ from aevlp.cores import a_core_each
 from aevlp.engine import autocast, teacher_precision
 from aevlp.model import Classifier
 from aevlp.teacher import Teacher
-from aevlp.train import adam
+from aevlp.train import make_optimizer
 
 
 class BareTeacher:
@@ -46,7 +46,7 @@ class BareStep:
 
     def __init__(self, classifier: Classifier, config: Config, accelerator: Accelerator) -> None:
         self.classifier = classifier.to(accelerator.device).train()
-        self.optimizer = adam(self.classifier, config.train)
+        self.optimizer = make_optimizer(self.classifier, config.train)
         shape = (config.train.batch_size, config.model.image_size, config.model.image_size, 3)
         self.pixels = torch.randint(256, shape, dtype=torch.uint8).to(accelerator.device)
         self.targets = torch.randint(2, (len(self.pixels), len(classifier.classes))).float().to(accelerator.device)

@@ -23,12 +23,11 @@ from aevlp.data.splits import Dataset
 from aevlp.engine import autocast, teacher_precision
 from aevlp.evaluate import evaluate_split
 from aevlp.loader import Item, TrainingOrder
-from aevlp.methods import find_method
 from aevlp.model import build_classifier
 from aevlp.seeds import seed_for
-from aevlp.sources.none import NoSource
+from aevlp.sources.damp import DampOptions
 from aevlp.teacher import Teacher, load_teacher
-from aevlp.train import adam, with_expected_positives
+from aevlp.train import expected_positives, make_optimizer
 
 
 class ImagesWithViews(Items[tuple[int, Tensor, Tensor]]):
@@ -67,13 +66,13 @@ class OrderWithEpoch(Sampler[tuple[Item, int]]):
 
 def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> float:
     """The best validation mAP of a training on `data`; nothing is kept from one batch to the next."""
-    device, damp = accelerator.device, config.damp
-    loss = find_method(config.method).loss
+    device, loss, damp = accelerator.device, config.method.loss, config.source
+    assert isinstance(damp, DampOptions)
     precision = teacher_precision(config.teacher.precision, device)
     teacher = load_teacher(config.teacher.name, device, precision)
     classifier = build_classifier(config.model, data.classes, config.run.seed).to(device)
-    optimizer = adam(classifier, config.train)
-    options = with_expected_positives(config.loss, data, NoSource(*data.train.observed.shape))
+    optimizer = make_optimizer(classifier, config.train)
+    expected = expected_positives(config, data)
     prompts = [config.teacher.prompt.replace("{}", name) for name in data.classes]
     dimension = teacher.encode_texts(prompts[:1]).shape[1]
     noise = noise_weights(dimension, torch.Generator().manual_seed(seed_for(config.run.seed, "text noise")))
@@ -106,7 +105,8 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
                 top_k=damp.top_k,
                 negative_fraction=damp.negative_fraction,
             )
-            value = loss.function(classifier(pixels.to(device)), seen, pseudo, **options.at(epoch, config.train.epochs))
+            arguments = config.loss.at(epoch, config.train.epochs, seen.numel())
+            value = loss.function(classifier(pixels.to(device)), seen, pseudo, expected_positives=expected, **arguments)
             torch.autograd.backward(value)
             optimizer.step()
             optimizer.zero_grad()

@@ -46,7 +46,8 @@ def _labels(bench: Bench, scenes: int, repeats: int) -> Row:
     from aevlp.data.load import load
     from aevlp.demo.scenes import write_world
     from aevlp.recipe import build_config, read_recipe, recipe_file
-    from aevlp.sources.damp import DampSource
+    from aevlp.sources import Task
+    from aevlp.sources.damp import Damp, DampOptions
 
     write_world(bench.folder / "world", train=scenes, test=1)
     labels, seen = [], []
@@ -54,11 +55,13 @@ def _labels(bench: Bench, scenes: int, repeats: int) -> Row:
         values = read_recipe(recipe_file("demo")) | {"teacher.precision": precision, "damp.draws": 1}
         config = build_config("demo", "aevlp", values)
         data = load(bench.folder / "world", config.data, bench.folder / "views")
-        source = DampSource(data.train, data.classes, config, bench.folder / "views", bench.accelerator)
+        assert isinstance(config.source, DampOptions)
+        source = Damp(Task(data.train, data.classes, config, bench.folder / "views", bench.accelerator), config.source)
         source.fill()
-        assert source.store is not None
+        store = source.looks.store
+        assert store is not None
         labels.append(source.labels(1).numpy())
-        seen.append(np.concatenate([source.store.read(0, shard) for shard in range(len(source.shards))]).astype(np.float32))
+        seen.append(np.concatenate([store.read(0, shard) for shard in range(len(source.looks.shards))]).astype(np.float32))
     changed = float((labels[0] != labels[1]).mean())
     either = (labels[0] == 1) | (labels[1] == 1)
     return Row(

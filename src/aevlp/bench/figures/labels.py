@@ -17,7 +17,8 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
 
     from aevlp.data.splits import Split
     from aevlp.recipe import build_config
-    from aevlp.sources.damp import DampSource
+    from aevlp.sources import Task
+    from aevlp.sources.damp import Damp, DampOptions
 
     rng = np.random.default_rng(0)
     observed = np.zeros((images, classes), np.int8)
@@ -27,8 +28,9 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     split = Split("train", bench.folder, files, digests=files, observed=observed, truth=None)
     config = build_config("default", "aevlp", {"teacher.name": "aevlp.bench.models:Onlooker", "damp.draws": DRAWS})
     names = [f"class {number}" for number in range(classes)]
-    source = DampSource(split, names, config, bench.folder / "views", bench.accelerator)
-    store = source.store
+    assert isinstance(config.source, DampOptions)
+    source = Damp(Task(split, names, config, bench.folder / "views", bench.accelerator), config.source)
+    store = source.looks.store
     assert store is not None
     shards = [shard for draw, shard in store.missing(DRAWS) if draw == 0]
     for draw, shard in store.missing(DRAWS):

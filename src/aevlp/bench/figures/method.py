@@ -53,6 +53,7 @@ def method(
     from aevlp.model import build_classifier
     from aevlp.recipe import build_config, read_recipe, recipe_file
     from aevlp.runs import RunFolder
+    from aevlp.sources.damp import DampOptions
     from aevlp.start import start_training
     from aevlp.teacher import load_teacher
 
@@ -102,13 +103,15 @@ def method(
     look = BareTeacher(teacher, batch_size * views, batch_size * views, bench.accelerator.device)
     step = BareStep(build_classifier(config.model, data.classes, 0), config, bench.accelerator)
     bare = side_by_side("method, its parts", {"teacher": look, "step": lambda: step([batch_size])}, max(5, repeats))
-    scored = config.draws * bare.median("teacher") * train / batch_size
+    assert isinstance(config.source, DampOptions)
+    looks = config.source.draws_in(epochs)
+    scored = looks * bare.median("teacher") * train / batch_size
     trained = epochs * bare.median("step") * train / batch_size
 
     setting = {
         "images": f"{train} + {val} JPEG of {width} x {height}",
         "epochs": epochs,
-        "draws": config.draws,
+        "draws": looks,
         "teacher": f"ViT, width 192, {layers} layers, patch 16, {side} px, {views} views",
         "backbone": f"ResNet {dict(backbone)}, {classifier_side} px",
         "batch": batch_size,

@@ -29,10 +29,10 @@ def scoring(
     from aevlp.bench.bare import BareTeacher
     from aevlp.bench.images import write_images
     from aevlp.bench.models import save_clip
-    from aevlp.config import DampOptions
     from aevlp.damp.scoring import Job, Scorer
     from aevlp.damp.views import ViewSettings
     from aevlp.engine import teacher_precision
+    from aevlp.sources.damp import DampOptions
     from aevlp.teacher import load_teacher
 
     paths = write_images(bench.folder / "set", train=images, width=width, height=height)

@@ -32,7 +32,8 @@ def step(
     from aevlp.loader import ImageBatches, TrainingOrder
     from aevlp.model import build_classifier
     from aevlp.recipe import build_config
-    from aevlp.train import adam, gather_parts, train_epoch, with_expected_positives
+    from aevlp.sources import Moment
+    from aevlp.train import Stage, expected_positives, gather_parts, make_optimizer, train_epoch
 
     write_images(bench.folder / "set", train=images, val=4, width=width, height=height)
     values = {
@@ -49,14 +50,17 @@ def step(
     data = load(bench.folder / "set", config.data, store)
     parts = gather_parts(config, data, store, bench.accelerator)
     parts.source.fill()
-    options = with_expected_positives(config.loss, data, parts.source)
-    model, optimizer = bench.accelerator.prepare(parts.classifier, adam(parts.classifier, config.train))
+    expected = expected_positives(config, data, parts.source)
+    model, optimizer = bench.accelerator.prepare(parts.classifier, make_optimizer(parts.classifier, config.train))
     order = TrainingOrder(images, config.run.seed)
     files = ImageBatches(data.train.paths, side, order, batch_size, workers, bench.accelerator)
 
+    stage = Stage(config, parts, model, optimizer, files, expected, bench.accelerator)
+    first = Moment(1, config.train.epochs, expected, probabilities=lambda: parts.labels, features=lambda: parts.labels)
+
     def epoch() -> None:
-        pseudo = parts.source.labels(1)
-        train_epoch(config, parts.method.loss, options, model, optimizer, files, parts.labels, pseudo, 1, bench.accelerator)
+        parts.source.begin(first)
+        train_epoch(stage, 1)
 
     bare = BareStep(build_classifier(config.model, data.classes, config.run.seed), config, bench.accelerator)
     counts = [min(batch_size, images - first) for first in range(0, images, batch_size)]
