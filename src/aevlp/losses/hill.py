@@ -1,0 +1,55 @@
+"""Hill loss: unknown labels count as negatives, but less and less once they look positive.
+
+| symbol | argument | meaning                                                           |
+| ------ | -------- | ----------------------------------------------------------------- |
+| lambda | slope    | (slope - p) p^2 is what an unknown label costs                    |
+| m      | margin   | what a positive's logit must exceed more                          |
+| gamma  | gamma    | how little an easy positive counts                                |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aevlp.errors import require
+from aevlp.losses.cells import by_label, log_probabilities
+from aevlp.losses.registry import LossOptions, register_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class HillOptions(LossOptions):
+    """Options of the Hill loss."""
+
+    slope: float = 1.5
+    """Where the cost of an unknown label would come down to 0; its top is at 2/3 of it."""
+    margin: float = 1.0
+    """Subtracted from the logit of a confirmed positive."""
+    gamma: float = 2.0
+    """Exponent of the focal weight of a confirmed positive: 0 is cross-entropy."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        require(self.slope >= 1, "loss.slope", "at least 1", self.slope)
+        require(self.margin >= 0, "loss.margin", "at least 0", self.margin)
+        require(self.gamma >= 0, "loss.gamma", "at least 0", self.gamma)
+
+
+@register_loss(
+    "hill",
+    HillOptions,
+    paper="Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, arXiv 2021",
+)
+def hill(logits: Tensor, observed: Tensor, *, slope: float, margin: float, gamma: float) -> Tensor:
+    """Mean over all cells, logits and observed [N, C], observed in {1, 0, -1}; gradients flow through the weights.
+
+    observed 1: (1 - p')^gamma * -log p' with p' = sigmoid(z - margin); 0: (slope - p) p^2; -1: -log(1 - p).
+    """
+    log_p, log_not_p = log_probabilities(logits)
+    log_margin, log_not_margin = log_probabilities(logits.to(log_p.dtype) - margin)
+    positive = (gamma * log_not_margin).exp() * -log_margin
+    p = log_p.exp()
+    return by_label(observed, positive, (slope - p) * p.square(), -log_not_p).mean()
