@@ -63,7 +63,8 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
     from aevlp.data.load import load
     from aevlp.loader import TrainingOrder
     from aevlp.recipe import build_config
-    from aevlp.sources.damp import DampSource
+    from aevlp.sources import Task
+    from aevlp.sources.damp import Damp
     from tests.bench.tiny import RESNET
 
     write_images(bench.folder / "set", train=24, val=4, width=60, height=40)
@@ -86,7 +87,7 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
 
     monkeypatch.setattr(in_loop, "pseudo_labels", kept)
     in_loop.train_in_loop(config, data, bench.accelerator)
-    source = DampSource(data.train, data.classes, config, None, bench.accelerator)
+    source = Damp(Task(data.train, data.classes, config, None, bench.accelerator), config.source)
     for epoch in (1, 2):
         order = TrainingOrder(24, config.run.seed)
         order.epoch = epoch

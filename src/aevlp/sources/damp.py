@@ -65,7 +65,9 @@ class DampOptions(SourceOptions):
 class Damp(Source):
     """Pseudo-labels from a store of view embeddings: score the views once, label every epoch anew."""
 
-    def __init__(self, task: Task, options: DampOptions) -> None:
+    options: DampOptions
+
+    def __init__(self, task: Task, options: Any) -> None:
         import torch
 
         from aevlp.damp.looks import Looks

@@ -34,7 +34,9 @@ class VlplOptions(SourceOptions):
 class Vlpl(Source):
     """The same pseudo-labels in every epoch: 1 where the softmax over the cosines is above the threshold."""
 
-    def __init__(self, task: Task, options: VlplOptions) -> None:
+    options: VlplOptions
+
+    def __init__(self, task: Task, options: Any) -> None:
         from aevlp.damp.looks import Looks
 
         super().__init__(task, options)
@@ -52,8 +54,7 @@ class Vlpl(Source):
 
         def label(rows: slice, embeddings: Tensor) -> Tensor:
             whole, _ = scores(embeddings, classes, self.options.temperature)
-            positive: Tensor = whole > self.options.threshold
-            return positive.to(torch.int8)
+            return (whole > self.options.threshold).to(torch.int8)
 
         unknown = torch.from_numpy(self.task.split.observed == 0)
         self.table = self.looks.labelled(1, label) * unknown

@@ -47,7 +47,7 @@ def _labels(bench: Bench, scenes: int, repeats: int) -> Row:
     from aevlp.demo.scenes import write_world
     from aevlp.recipe import build_config, read_recipe, recipe_file
     from aevlp.sources import Task
-    from aevlp.sources.damp import Damp, DampOptions
+    from aevlp.sources.damp import Damp
 
     write_world(bench.folder / "world", train=scenes, test=1)
     labels, seen = [], []
@@ -55,7 +55,6 @@ def _labels(bench: Bench, scenes: int, repeats: int) -> Row:
         values = read_recipe(recipe_file("demo")) | {"teacher.precision": precision, "damp.draws": 1}
         config = build_config("demo", "aevlp", values)
         data = load(bench.folder / "world", config.data, bench.folder / "views")
-        assert isinstance(config.source, DampOptions)
         source = Damp(Task(data.train, data.classes, config, bench.folder / "views", bench.accelerator), config.source)
         source.fill()
         store = source.looks.store

@@ -18,7 +18,7 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     from aevlp.data.splits import Split
     from aevlp.recipe import build_config
     from aevlp.sources import Task
-    from aevlp.sources.damp import Damp, DampOptions
+    from aevlp.sources.damp import Damp
 
     rng = np.random.default_rng(0)
     observed = np.zeros((images, classes), np.int8)
@@ -28,7 +28,6 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     split = Split("train", bench.folder, files, digests=files, observed=observed, truth=None)
     config = build_config("default", "aevlp", {"teacher.name": "aevlp.bench.models:Onlooker", "damp.draws": DRAWS})
     names = [f"class {number}" for number in range(classes)]
-    assert isinstance(config.source, DampOptions)
     source = Damp(Task(split, names, config, bench.folder / "views", bench.accelerator), config.source)
     store = source.looks.store
     assert store is not None
