@@ -96,13 +96,13 @@ def head_of(network: nn.Module) -> nn.Module:
     return found
 
 
-def last_map(network: nn.Module, x: Tensor) -> Tensor | None:
+def last_map(network: PreTrainedModel, x: Tensor) -> Tensor | None:
     """The last feature map of images [N, 3, S, S], as `places` takes it; None if the network does not show it."""
-    timm: Any = getattr(network, "timm_model", None)
-    body: Any = getattr(network, "base_model", network)
-    if timm is None and body is network:
-        return None
-    found = getattr(body(pixel_values=x), "last_hidden_state", None) if timm is None else timm.forward_features(x)
+    if (timm := getattr(network, "timm_model", None)) is not None:
+        found = timm.forward_features(x)
+    else:
+        # A network without a part of this name is its own base model, whose output has no such thing.
+        found = getattr(network.base_model(pixel_values=x), "last_hidden_state", None)
     return found if isinstance(found, Tensor) and found.ndim in (3, 4) else None
 
 

@@ -5,15 +5,16 @@ import json
 import torch
 
 IMAGE_SIZE = 32
+WIDTH = 24  # of the last features, whose map has 4 x 4 places
 
 
 def tiny(kind):
     """A random network; some have parts that have no say in the logits."""
     import transformers
 
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    sizes = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     sizes |= {"image_size": IMAGE_SIZE, "patch_size": 8}
-    stages = {"hidden_sizes": [8, 16], "depths": [1, 1]}
+    stages = {"hidden_sizes": [8, WIDTH], "depths": [1, 1]}
     torch.manual_seed(0)
     match kind:
         case "clip":

@@ -18,7 +18,7 @@ from aevlp.heads.latent import LatentOptions
 from aevlp.heads.layers import BoostedMap
 from aevlp.model import Classifier, OwnHead, build_classifier, head_of, replace_head
 from aevlp.model_folder import load_classifier, save_classifier
-from tests.heads.checkpoints import IMAGE_SIZE, tiny, write_checkpoint
+from tests.heads.checkpoints import IMAGE_SIZE, WIDTH, tiny, write_checkpoint
 
 CLASSES = ["ant", "bee", "cow", "dog", "eel"]
 KINDS = ["resnet", "convnext", "vit"]
@@ -54,7 +54,7 @@ def test_a_saved_classifier_says_exactly_the_same(kind, head, options, folders, 
     again = load_classifier(tmp_path / "model").eval()
     expected = classifier.eval()(pixels)
     assert torch.equal(again(pixels), expected)
-    assert again.own == OwnHead(HEADS[head], options, 16)
+    assert again.own == OwnHead(HEADS[head], options, WIDTH)
     assert again.classes == CLASSES
     assert again.images == classifier.images
     save_classifier(again, tmp_path / "copy")
@@ -148,19 +148,19 @@ def test_features_are_what_a_plain_head_sees(folders, pixels):
     values = pixels.permute(0, 3, 1, 2).float() / 255
     values = (values - classifier.mean) / classifier.std
     expected = classifier.network.resnet(values).pooler_output.flatten(1)
-    assert expected.shape == (3, 16)
+    assert expected.shape == (3, WIDTH)
     assert torch.equal(classifier.features(pixels), expected)
     weight, bias = classifier.head()
     assert torch.allclose(classifier.features(pixels) @ weight.T + bias, classifier(pixels), atol=1e-6)
 
 
 @pytest.mark.parametrize("head", [None, "boostlu", "latent"])
-@pytest.mark.parametrize(("kind", "width"), [("resnet", 16), ("convnext", 16), ("vit", 16), ("dinov2", 32)])
+@pytest.mark.parametrize(("kind", "width"), [("resnet", WIDTH), ("convnext", WIDTH), ("vit", WIDTH), ("dinov2", 2 * WIDTH)])
 def test_features_have_a_row_per_image(kind, width, head, folders, pixels):
     classifier = build(folders[kind], head).eval()
     with torch.autocast("cpu", torch.bfloat16):
         features = classifier.features(pixels)
-    assert features.shape == (3, 16 if head == "boostlu" else width)  # DINOv2's own head sees class token and patches
+    assert features.shape == (3, WIDTH if head == "boostlu" else width)  # DINOv2's own head sees class token and patches
     assert features.dtype == torch.float32
     assert classifier(pixels).shape == (3, 5)
 
@@ -169,7 +169,7 @@ def test_features_of_tokens_leave_the_class_token_out(folders, pixels):
     classifier = build(folders["vit"], "boostlu").eval()
     values = (pixels.permute(0, 3, 1, 2).float() / 255 - classifier.mean) / classifier.std
     tokens = classifier.network.vit(values).last_hidden_state
-    assert tokens.shape == (3, 17, 16)
+    assert tokens.shape == (3, 17, WIDTH)
     assert torch.allclose(classifier.features(pixels), tokens[:, 1:].mean(1), atol=1e-6)
 
 
