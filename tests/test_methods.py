@@ -32,7 +32,7 @@ def test_a_head_goes_with_any_method():
             assert (boosted.head, boosted.loss, boosted.source) == (HEADS["boostlu"], method.loss, method.source)
             assert boosted.sections == {**method.sections, "boostlu": HEADS["boostlu"].options}
         else:
-            with pytest.raises(UserError, match="a head of its own"):
+            with pytest.raises(UserError, match="has a head already"):
                 find_method(f"boostlu+{name}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,11 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
     recipe = first.recipe or "default"
     if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
         values = read_recipe(started)  # a resumed run keeps what it was started with
-        recipe = values.get("recipe", recipe)
+        recipe, method = values.get("recipe", recipe), _method(first.method, values)
     else:
         values = read_recipe(recipe_file(recipe))
-    method = first.method or values.get("method", "aevlp")
-    values = settings(values, method, first.protocol or values.get("protocol", "common"))
+        method = _method(first.method, values)
+        values = settings(values, method, first.protocol or values.get("protocol", "common"))
 
     parser = Parser(command, summary)
     add(parser)
@@ -63,7 +63,7 @@ def swept(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tu
     recipe = first.recipe or "default"
     values = read_recipe(recipe_file(recipe))
     usual = values.get("method", "aevlp")
-    methods = (first.methods or usual).split(",")
+    methods = (usual if first.methods is None else first.methods).split(",")
 
     parser = ListParser(command, summary)
     add(parser)
@@ -81,6 +81,11 @@ def swept(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tu
     # In the order of the options and not of the command line, which must not change the names of the runs.
     said = vars(given)
     return given, Sweep(recipe, methods, {option.key: said[option.key] for option in options if option.key in said})
+
+
+def _method(said: str | None, values: Mapping[str, Any]) -> str:
+    method: str = values.get("method", "aevlp") if said is None else said
+    return method
 
 
 def _early(*names: str) -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ from aevlp.heads import HEADS
 from aevlp.losses import LOSSES
 from aevlp.methods import METHODS, Method
 from aevlp.options import Option, options_of, show_value
-from aevlp.recipe import own_options, settings, with_defaults
+from aevlp.recipe import options_for, own_options, settings, with_defaults
 from aevlp.sources import SOURCES
 
 if TYPE_CHECKING:
@@ -80,11 +80,19 @@ def _rows(methods: Sequence[Method], values: Mapping[str, Any], protocol: str) -
         (
             method.name,
             method.summary if method.parts == method.name else f"{method.summary} ({method.parts})",
-            _shown(with_defaults(own_options(method), settings(values, method.name, protocol))),
+            _shown(_defaults(method, values, protocol)),
             method.paper or "-",
         )
         for method in methods
     ]
+
+
+def _defaults(method: Method, values: Mapping[str, Any], protocol: str) -> list[Option]:
+    """Its own options and, of the others, those that the protocol sets for it, with the recipe's values."""
+    usual, now = settings(values, method.name, "common"), settings(values, method.name, protocol)
+    own = own_options(method)
+    changed = [option for option in options_for(method) if option not in own and now.get(option.key) != usual.get(option.key)]
+    return with_defaults([*own, *changed], now)
 
 
 def _shown(options: Iterable[Option]) -> str:

@@ -33,7 +33,7 @@ def standardised(features: Tensor) -> Tensor:
 
 
 def nearest(features: Tensor, count: int) -> Tensor:
-    """Int64 [N, count]: each row's nearest other rows by Euclidean distance; fewer columns where there are too few rows."""
+    """Int64 [N, count]: each row's nearest other rows by Euclidean distance, found on the features' device; at most N - 1."""
     lengths = features.square().sum(1)
     found = []
     for rows in torch.split(torch.arange(len(features)), max(DISTANCES // len(features), 1)):
@@ -47,8 +47,8 @@ def nearest(features: Tensor, count: int) -> Tensor:
 class Graph:
     """Images linked to their nearest ones: two are if either is among the other's, and each is to itself."""
 
-    def __init__(self, features: Tensor, neighbours: int) -> None:
-        self.nearest = nearest(features, neighbours)
+    def __init__(self, features: Tensor, neighbours: int, device: torch.device | None = None) -> None:
+        self.nearest = nearest(features.to(device), neighbours).cpu()
 
     def averaged(self, features: Tensor) -> Tensor:
         """[N, D]: each row's mean over all that it is linked to."""

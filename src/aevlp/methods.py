@@ -76,27 +76,46 @@ METHODS: dict[str, Method] = {
 
 def find_method(name: str) -> Method:
     """The method called `name`: a registered one, LOSS+SOURCE where the loss reads what the source yields, or HEAD+either."""
+    return _find(name, f"--method {name}")
+
+
+def _find(name: str, said: str) -> Method:
+    """The method called `name`, which is what is left of what the user `said`."""
     if name in METHODS:
         return METHODS[name]
     first, plus, rest = name.partition("+")
     if plus and first in HEADS:
-        return _with_head(HEADS[first], find_method(rest), name)
-    if plus and first in LOSSES and rest in SOURCES:
-        loss, source = LOSSES[first], SOURCES[rest]
-        if loss.reads is None:
-            raise UserError(f"--method {name}: the loss {first} reads no pseudo-labels; use --method {first}")
-        if loss.reads != source.yields:
-            raise UserError(
-                f"--method {name}: the loss {first} reads {loss.reads} labels and the source {rest} yields {source.yields} "
-                f"ones; {first} goes with {', '.join(k.name for k in SOURCES.values() if k.yields == loss.reads)}"
-            )
-        return Method(name, loss, source, None, f"{loss.summary}, with: {source.summary}", source.paper)
-    raise UserError(f"--method {name}: no such method{did_you_mean(name, [*METHODS, *_pairs()])}; aevlp methods lists them")
+        return _with_head(HEADS[first], _find(rest, said), said)
+    if first in LOSSES and (rest in SOURCES or not plus):
+        return _pair(LOSSES[first], rest, said)
+    if name.rpartition("+")[2] in HEADS:
+        raise UserError(f"{said}: a head goes before the rest, as in boostlu+ll-r")
+    what = f" as '{name}'" if said != f"--method {name}" else ""
+    near = did_you_mean(name, [*METHODS, *_pairs()])
+    raise UserError(f"{said}: no such method{what}{near}; aevlp methods lists them")
 
 
-def _with_head(head: HeadKind, method: Method, name: str) -> Method:
+def _pair(loss: Loss, source: str, said: str) -> Method:
+    """The loss with the source of that name; '' is none at all."""
+    fitting = [kind.name for kind in SOURCES.values() if kind.yields == loss.reads]
+    if not source:
+        raise UserError(f"{said}: the loss {loss.name} needs a source: {', '.join(f'{loss.name}+{name}' for name in fitting)}")
+    kind = SOURCES[source]
+    if loss.reads is None:
+        readers = [f"{other.name}+{source}" for other in LOSSES.values() if other.reads == kind.yields]
+        raise UserError(f"{said}: the loss {loss.name} reads no pseudo-labels; use {loss.name} alone, or {' or '.join(readers)}")
+    if kind.name not in fitting:
+        raise UserError(
+            f"{said}: the loss {loss.name} reads {loss.reads} labels and the source {source} yields {kind.yields} ones; "
+            f"{loss.name} goes with {', '.join(fitting)}"
+        )
+    return Method(f"{loss.name}+{source}", loss, kind, None, f"{loss.summary}, with: {kind.summary}", kind.paper)
+
+
+def _with_head(head: HeadKind, method: Method, said: str) -> Method:
     if method.head is not None:
-        raise UserError(f"--method {name}: {method.name} has a head of its own, {method.head.name}")
+        raise UserError(f"{said}: {method.name} has a head already, {method.head.name}")
+    name = f"{head.name}+{method.name}"
     return Method(name, method.loss, method.source, head, f"{method.summary}, with: {head.summary}", head.paper)
 
 

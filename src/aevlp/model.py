@@ -14,12 +14,13 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, quiet_loading
+from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, quiet_loading, read_json
 from aevlp.config import ModelOptions
 from aevlp.data.images import open_rgb
 from aevlp.errors import UserError, one_line
 from aevlp.heads import HeadKind, HeadOptions
 from aevlp.heads.layers import places, pooled
+from aevlp.heads.registry import OWN_TYPE
 from aevlp.seeds import seed_for
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def build_classifier(
     settings = image_settings(checkpoint.folder)
     images = ImageSettings(options.image_size, settings.mean, settings.std)
     where = f"--backbone {options.backbone}"
+    if read_json(checkpoint.folder / "config.json").get("model_type") == OWN_TYPE:
+        raise UserError(f"{where}: a model with a head of aevlp's own is no backbone; name the checkpoint it was made from")
     own = None
     with torch.random.fork_rng(), quiet_loading():
         network = _pretrained(checkpoint.folder, classes, where)

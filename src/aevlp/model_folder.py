@@ -19,12 +19,11 @@ from aevlp.checkpoints import ImageSettings, image_settings, quiet_loading, read
 from aevlp.errors import UserError, one_line
 from aevlp.files import cannot_write, write_json
 from aevlp.heads import HEADS
+from aevlp.heads.registry import OWN_TYPE
 from aevlp.model import Classifier, OwnHead, replace_head
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-OWN_TYPE = "aevlp"  # the model type of a folder that transformers must not take for a plain one
 
 
 def save_classifier(classifier: Classifier, folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,9 +97,11 @@ def read_value(text: str, kind: Any) -> Any:
             return text
         if choice in (int, float):
             try:
-                return choice(text)
+                value = choice(text)
             except ValueError:
                 continue
+            if math.isfinite(value):
+                return value
     raise ValueError(text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from aevlp.config import Config, DataOptions, EngineOptions, ModelOptions, RunOp
 from aevlp.errors import UserError
 from aevlp.heads import HEADS
 from aevlp.losses import LOSSES
-from aevlp.methods import Method, find_method
+from aevlp.methods import METHODS, Method, find_method
 from aevlp.nearest import did_you_mean
 from aevlp.options import Option, describe, options_of, overlay, read_value, section_values
 from aevlp.sources import SOURCES
@@ -21,8 +21,12 @@ from aevlp.sources import SOURCES
 FOLDER = Path(__file__).parent / "recipes"
 SECTIONS: dict[str, type] = {"data": DataOptions, "model": ModelOptions, "train": TrainOptions}
 TOP = (RunOptions, EngineOptions)
-EXPECTED = "train.expected_positives"  # of concern to some methods only
-RENAMED = {"loss.expected_positives": EXPECTED}  # recipes and runs of 0.2.0
+SOMETIMES: dict[str, Callable[[Method], bool]] = {
+    "train.expected_positives": lambda method: method.wants_expected_positives,
+    "compat": lambda method: method.source.follows_compat,
+}
+"""Options of all runs that are of concern to some methods only."""
+RENAMED = {"loss.expected_positives": "train.expected_positives"}  # recipes and runs of 0.2.0
 OWN, PUBLISHED = "methods", "published"
 """Where a recipe has other defaults for single methods: always, and with `--protocol published`."""
 
@@ -45,13 +49,13 @@ def recipe_file(name: str) -> Path:
 
 def options_for(method: Method) -> list[Option]:
     """The options of a run with that method: those of every run, and its own."""
-    return [option for option in _common_options() if option.key != EXPECTED] + own_options(method)
+    return [option for option in _common_options() if option.key not in SOMETIMES] + own_options(method)
 
 
 def own_options(method: Method) -> list[Option]:
     """The options that not every method has."""
-    wanted = [option for option in _common_options() if option.key == EXPECTED] if method.wants_expected_positives else []
-    return [option for section, kind in method.sections.items() for option in options_of(section, kind)] + wanted
+    own = [option for section, kind in method.sections.items() for option in options_of(section, kind)]
+    return own + [option for option in _common_options() if option.key in SOMETIMES and SOMETIMES[option.key](method)]
 
 
 def all_options() -> dict[str, Option]:
@@ -86,6 +90,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
         if key.startswith((f"{OWN}.", f"{PUBLISHED}.")):
             _, name, inside = (*key.split(".", 2), "")[:3]
             choices = _known_of(name, where)
+        if inside == "" and text:
+            raise UserError(f"{where}: {key} must be a mapping of options to values, not {text!r}")
         is_section = key in (OWN, PUBLISHED) or not inside or any(name.startswith(f"{inside}.") for name in choices)
         if is_section and not text:
             continue  # with nothing in it
@@ -99,30 +105,42 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def _known_of(name: str, where: str) -> dict[str, Option]:
-    """The options of the method called `name` in a recipe."""
+    """What a recipe may set for the method called `name` alone: all that has a section."""
     try:
-        return {option.key: option for option in options_for(find_method(name))}
+        return {option.key: option for option in options_for(find_method(name)) if "." in option.key}
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
 
 
 def settings(values: Mapping[str, Any], method: str, protocol: str) -> dict[str, Any]:
-    """What a recipe's `values` say for a method: those for all, those for it alone, and those that it was published with.
-
-    What is set for `ll-r` holds for `boostlu+ll-r` too.
-    """
+    """What a recipe's `values` say for a method: those for all, those for it alone, and those that it was published with."""
     plain = {key: value for key, value in values.items() if not key.startswith((f"{OWN}.", f"{PUBLISHED}."))}
-    if protocol == "published" and plain.get("protocol") != protocol and not any(key.startswith(PUBLISHED) for key in values):
+    if "recipe" in plain:  # the configuration of a run, in which all this has been decided
+        before = (plain["method"], plain.get("protocol", "common"))
+        if "published" in (protocol, before[1]) and (method, protocol) != before:
+            raise UserError(
+                f"--method {method} --protocol {protocol}: the recipe is a run of {before[0]} with the {before[1]} protocol; "
+                f"use the one that it was made from, {plain['recipe']}"
+            )
+        return plain
+    if protocol == "published" and not any(key.startswith(f"{PUBLISHED}.") for key in values):
         having = [name for name in recipe_names() if f"\n{PUBLISHED}:" in recipe_file(name).read_text(encoding="utf-8")]
         raise UserError(f"--protocol published: the recipe has no published settings; those that have: {', '.join(having)}")
-    head, plus, rest = method.partition("+")
-    names = [rest, method] if plus and head in HEADS else [method]
     for where in (OWN, PUBLISHED) if protocol == "published" else (OWN,):
-        for name in names:
-            plain.update(
-                {key.removeprefix(f"{where}.{name}."): v for key, v in values.items() if key.startswith(f"{where}.{name}.")}
-            )
+        for prefix in (f"{where}.{name}." for name in _names_of(method)):
+            plain.update({key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)})
     return plain
+
+
+def _names_of(method: str) -> list[str]:
+    """The names under which a recipe may have settings of a method; a later one counts more.
+
+    What is set for `ll-r` holds for `boostlu+ll-r`, and what is set for `em-apl` for `em-apl+apl`, which is the same.
+    """
+    head, _, rest = method.partition("+")
+    parts = find_method(method).parts
+    same = [known.name for known in METHODS.values() if known.parts == parts]
+    return [*(_names_of(rest) if head in HEADS else []), *same, method]
 
 
 def _scalars(path: Path) -> list[tuple[str, str, int]]:
@@ -160,7 +178,7 @@ def build_config(recipe: str, method: str, values: Mapping[str, Any]) -> Config:
     return Config(
         recipe=recipe,
         method=found,
-        run=RunOptions(**{f.name: merged[f.name] for f in fields(RunOptions)}),
+        run=RunOptions(**{f.name: merged[f.name] for f in fields(RunOptions) if f.name in merged}),
         engine=EngineOptions(**{f.name: merged[f.name] for f in fields(EngineOptions)}),
         **{name: filled(name, kind) for name, kind in SECTIONS.items()},
         teacher=filled("teacher", TeacherOptions),

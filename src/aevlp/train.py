@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from aevlp.damp.quality import Quality
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Dataset, Split
 from aevlp.errors import UserError
-from aevlp.evaluate import evaluate_split, over_images
+from aevlp.evaluate import evaluate_split, over_images, probabilities
 from aevlp.loader import ImageBatches, TrainingOrder
 from aevlp.losses import Loss
 from aevlp.model import Classifier, build_classifier
@@ -95,9 +94,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         data.train.paths, config.model.image_size, order, config.train.batch_size, config.train.workers, accelerator
     )
     stage = Stage(config, parts, model, optimizer, images, expected, accelerator)
-    seen = partial(
-        over_images, classifier=classifier, paths=data.train.paths, workers=config.train.workers, accelerator=accelerator
-    )
+    images_and_engine = (data.train.paths, config.train.workers, accelerator)
     tracker = tracker_for(run.path) if accelerator.is_main_process else None
     while len(history) < config.train.epochs and not should_stop(
         [line["val_mAP"] for line in history], config.train.patience, config.train.max_drop
@@ -107,8 +104,8 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
             epoch,
             config.train.epochs,
             expected,
-            probabilities=lambda: seen(lambda pixels: classifier(pixels).float().sigmoid()),
-            features=lambda: seen(classifier.features),
+            probabilities=lambda: torch.from_numpy(probabilities(classifier, *images_and_engine)),
+            features=lambda: over_images(classifier.features, classifier, *images_and_engine),
         )
         source.begin(moment)
         started = time.monotonic()
@@ -242,7 +239,7 @@ def train_epoch(stage: Stage, epoch: int) -> float:
             accelerator.backward(total * accelerator.num_processes)
             stage.optimizer.step()
             stage.optimizer.zero_grad()
-            losses.append((value + penalty).detach())
+            losses.append(value.detach() + accelerator.reduce(penalty.detach(), reduction="mean"))
             seen += count
             advance(count)
     for buffer in stage.model.buffers():  # each process has its own running statistics: the first one's count

@@ -75,9 +75,17 @@ def test_every_method_learns_from_any_mix_of_labels(capsys, plain, tmp_path, met
         (["--method", "an", "--train.expected_positives", "2"], "--train.expected_positives is not an option of --method an"),
         (["--method", "boostlu+an", "--latent.size", "9"], "its own options: --boostlu.factor"),
         (["--method", "role+damp"], "the source damp yields pseudo ones; role goes with estimates"),
-        (["--method", "an+damp"], "the loss an reads no pseudo-labels; use --method an"),
-        (["--method", "boostlu+mime"], "mime has a head of its own, latent"),
-        (["--method", "boostlu+em-app"], "--method em-app: no such method (did you mean 'em-apl'?)"),
+        (
+            ["--method", "boostlu+an+damp"],
+            "--method boostlu+an+damp: the loss an reads no pseudo-labels; use an alone, or",
+        ),
+        (["--method", "boostlu+mime"], "--method boostlu+mime: mime has a head already, latent"),
+        (["--method", "boostlu+em-app"], "--method boostlu+em-app: no such method as 'em-app' (did you mean 'em-apl'?)"),
+        (["--method", "boostlu+"], "--method boostlu+: no such method as ''"),
+        (["--method", "ll-r+boostlu"], "a head goes before the rest, as in boostlu+ll-r"),
+        (["--method", "bce"], "--method bce: the loss bce needs a source: bce+confident, bce+damp"),
+        (["--method", ""], "--method : no such method"),
+        (["--method", "em", "--compat", "paper"], "--compat is not an option of --method em"),
         (["--method", "gpr+rando"], "--method gpr+rando: no such method (did you mean 'gpr+random'?)"),
         (["--method", "em", "--loss.alpha", "-1"], "--loss.alpha must be"),
         (["--method", "em", "--protocol", "published"], "no published settings; those that have: coco, cub, nus, voc"),
@@ -104,6 +112,8 @@ def test_a_run_may_follow_the_published_protocol_and_goes_on_with_it(capsys, wor
     assert "batch_size: 32" in config
     assert result_of(tmp_path / "run")["protocol"] == "published"
     assert "finished" in aevlp(capsys, "train", world, "--out", tmp_path / "run", "--resume").err
+    refusal = refused(capsys, "train", world, "--out", tmp_path / "run", "--resume", "--protocol", "common")
+    assert "protocol was published and is now common" in refusal
     again = ["train", world, "--recipe", tmp_path / "run" / "config.yaml", "--out", tmp_path / "again"]
     assert aevlp(capsys, *again).code == 0
     assert result_of(tmp_path / "again")["mAP"] == result_of(tmp_path / "run")["mAP"]
@@ -119,14 +129,35 @@ def test_methods_are_listed_with_their_options_and_papers(capsys):
     assert "loss.alpha 0.1" in " ".join(one.split())
     assert "boostlu.factor" in one
     assert "aevlp" not in one
-    published = aevlp(capsys, "methods", "vlpl", "--recipe", "voc", "--protocol", "published").out
-    assert "patch14-336" in "".join(published.replace("│", " ").split())
+    published = aevlp(capsys, "methods", "vlpl", "mime", "--recipe", "voc", "--protocol", "published").out
+    words = " ".join(published.replace("│", " ").split())
+    assert "patch14-336" in words.replace(" ", "")
+    assert "train.optimizer adamax" in words
+    assert "train.image_size" not in words
 
 
 def test_the_page_of_methods_is_what_the_registry_says(capsys):
     """If this fails: aevlp methods --markdown > docs/methods.md"""
     assert (REPOSITORY / "docs" / "methods.md").read_text() == aevlp(capsys, "methods", "--markdown").out
     assert page("default", read_recipe(recipe_file("default"))) == aevlp(capsys, "methods", "--markdown").out
+
+
+def test_a_model_with_a_head_of_its_own_is_no_backbone(capsys, world, plain, tmp_path):
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", "mime", "--epochs", "1").code == 0
+    words = ["train", world, "--out", tmp_path / "more", *plain, "--method", "an", "--backbone", tmp_path / "run" / "model"]
+    assert "a model with a head of aevlp's own is no backbone" in refused(capsys, *words)
+
+
+def test_the_penalty_of_a_head_is_part_of_the_loss(capsys, world, plain, tmp_path):
+    losses = []
+    for weight in ("0", "1e-2"):
+        run = tmp_path / weight
+        words = [*plain, "--method", "mime", "--epochs", "1", "--latent.weight", weight]
+        assert aevlp(capsys, "train", world, "--out", run, *words).code == 0
+        losses.append(json.loads((run / "metrics.jsonl").read_text())["loss"])
+        losses.append((run / "model" / "model.safetensors").read_bytes())
+    assert losses[2] > losses[0] + 0.1
+    assert losses[3] != losses[1]
 
 
 @pytest.mark.parametrize(

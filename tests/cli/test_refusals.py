@@ -49,7 +49,7 @@ def test_unknown_command(capsys):
         (["--teacher.prompt", "a photo"], "--teacher.prompt must be a text with one {} for the class name"),
         (["--recipe", "defalt"], "--recipe defalt: no such recipe or file (did you mean 'default'?)"),
         (["--method", "aevpl"], "--method aevpl: no such method (did you mean 'aevlp'?); aevlp methods lists them"),
-        (["--method", "an+damp"], "the loss an reads no pseudo-labels; use --method an"),
+        (["--method", "an+damp"], "the loss an reads no pseudo-labels; use an alone, or bce+damp or gpr+damp or vlpl+damp"),
         (["--loss.q1", "0"], "--loss.q1 must be above 0, not 0.0"),
         (["--loss.sigma1", "0"], "--loss.sigma1 must be above 0"),
         (["--loss.lambda1", "0.9"], "--loss.lambda1 must be from 0 to --loss.lambda2 (0.7), not 0.9"),
@@ -135,6 +135,8 @@ def test_recipes_with_mistakes_name_the_line(capsys, world, tmp_path):
         ),
         ("methods:\n  em:\n    loss:\n      beta: 1\n", "own.yaml, line 4: unknown key methods.em.loss.beta"),
         ("published:\n  em:\n    train:\n      epochs: x\n", "line 4: published.em.train.epochs must be a whole number, not 'x'"),
+        ("methods:\n  em: 3\n", "own.yaml, line 2: methods.em must be a mapping of options to values, not '3'"),
+        ("methods:\n  em:\n    protocol: published\n", "own.yaml, line 3: unknown key methods.em.protocol"),
         ("methods:\n  em:\nepochs: 3\n", "own.yaml, line 3: unknown key epochs"),
     ):
         recipe.write_text(text)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from aevlp.sources.random import chance
+from aevlp.losses.cells import prior
 from tests.sources.tasks import make, moment, some_labels
 
 
@@ -38,8 +38,8 @@ def test_draws_follow_the_seed():
 
 
 @pytest.mark.parametrize(("m", "classes", "expected"), [(0.5, 4, 0), (1, 4, 0), (2.5, 4, 0.5), (9, 4, 1), (1, 1, 0), (3, 1, 0)])
-def test_chance_is_a_probability_whatever_is_expected(m, classes, expected):
-    assert chance(m, classes) == expected
+def test_the_prior_is_a_probability_whatever_is_expected(m, classes, expected):
+    assert prior(m, classes) == expected
 
 
 def test_a_single_class_gets_no_labels():

@@ -9,6 +9,7 @@ from aevlp.data import prepare, read
 from aevlp.data.images import open_rgb
 from aevlp.recipe import build_config
 from aevlp.sources import Task
+from aevlp.sources.damp import Damp
 from aevlp.sources.vlpl import Vlpl
 from tests.colours import ColourTeacher
 
@@ -64,9 +65,12 @@ def test_labels_do_not_change_and_cost_one_view_per_image(make, data):
     assert make(**{"vlpl.threshold": 0.9}).table.sum() < source.table.sum()
 
 
-def test_its_store_is_not_that_of_damp_and_serves_another_threshold(make, tmp_path):
+def test_its_store_is_not_that_of_damp_and_serves_another_threshold(make, data, tmp_path):
     first = make()
     passes = first.looks.scorer.passes
     assert passes > 0
     assert make(**{"vlpl.threshold": 0.5, "seed": 3}).looks.scorer.passes == 0
     assert len(list((tmp_path / "views").glob("*/manifest.json"))) == 1
+    config = build_config("test", "aevlp", {"teacher.name": "tests.colours:teacher", "damp.draws": 1})
+    Damp(Task(data.train, data.classes, config, tmp_path / "views", Accelerator(cpu=True)), config.source).fill()
+    assert len(list((tmp_path / "views").glob("*/manifest.json"))) == 2

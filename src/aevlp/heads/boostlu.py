@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aevlp.errors import require
 from aevlp.heads.registry import HeadOptions, register_head
+from aevlp.papers import BOOST
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +35,7 @@ class BoostOptions(HeadOptions):
     "boostlu",
     BoostOptions,
     sees_map=True,
-    paper="Kim et al., Bridging the Gap between Model Explanations in Partially Annotated Multi-label Classification, CVPR 2023",
+    paper=BOOST,
 )
 def boostlu(width: int, classes: int, options: BoostOptions) -> nn.Module:
     """A module from the last feature map, D = width, to logits [N, C]."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aevlp.summaries import summary_of
+
 if TYPE_CHECKING:
     from torch import nn
+
+
+OWN_TYPE = "aevlp"
+"""The model type of a folder that transformers must not take for a plain one."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class HeadKind:
     @property
     def summary(self) -> str:
         """What it is, in a line: the first of its file."""
-        return (sys.modules[self.make.__module__].__doc__ or "").splitlines()[0].removesuffix(".")
+        return summary_of(self.make)
 
 
 HEADS: dict[str, HeadKind] = {}

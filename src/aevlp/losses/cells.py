@@ -33,6 +33,11 @@ def entropy(log_p: Tensor, log_not_p: Tensor) -> Tensor:
     return -(log_p.exp() * log_p + log_not_p.exp() * log_not_p)
 
 
+def prior(expected_positives: float, classes: int) -> float:
+    """(m - 1) / (C - 1), from 0 to 1: that an unknown label is positive if m of C are and one of these is observed."""
+    return min(max((expected_positives - 1) / (classes - 1), 0.0), 1.0) if classes > 1 else 0.0
+
+
 def surplus(p: Tensor, expected_positives: float) -> Tensor:
     """R = ((mean over the rows of the sum of p - m) / C)^2 for p [N, C]: how far the rows are from m positives each."""
     return ((p.sum(1).mean() - expected_positives) / p.shape[1]).square()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from aevlp.summaries import summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +41,7 @@ class Loss:
     @property
     def summary(self) -> str:
         """What it is, in a line: the first of its file."""
-        return (sys.modules[self.function.__module__].__doc__ or "").splitlines()[0].removesuffix(".")
+        return summary_of(self.function)
 
     @property
     def wants_expected_positives(self) -> bool:

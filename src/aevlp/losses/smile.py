@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aevlp.errors import require
-from aevlp.losses.cells import by_label, log_probabilities
+from aevlp.losses.cells import by_label, log_probabilities, prior
 from aevlp.losses.registry import LossOptions, register_loss
 from aevlp.papers import ENHANCEMENT
 
@@ -44,9 +44,7 @@ def smile(logits: Tensor, observed: Tensor, soft: Tensor, *, mu: float, rate: fl
     observed 1: target mu d + 1 - mu; 0: target mu d + (1 - mu) p0, times rate; -1: -log(1 - p). p0 is held in [0, 1].
     """
     log_p, log_not_p = log_probabilities(logits)
-    others = max(logits.shape[1] - 1, 1)  # a single class leaves no other to be positive
-    prior = min(max((expected_positives - 1) / others, 0), 1)
-    plain = (observed == 1).to(log_p.dtype).clamp(min=prior)
+    plain = (observed == 1).to(log_p.dtype).clamp(min=prior(expected_positives, logits.shape[1]))
     target = mu * soft.to(log_p.dtype) + (1 - mu) * plain
     cells = -(target * log_p + (1 - target) * log_not_p)
     return by_label(observed, cells, rate * cells, -log_not_p).mean()

@@ -61,7 +61,7 @@ class DampOptions(SourceOptions):
         return min(self.draws or epochs, epochs)
 
 
-@register_source("damp", DampOptions, asks_teacher=True, paper=AEVLP)
+@register_source("damp", DampOptions, asks_teacher=True, follows_compat=True, paper=AEVLP)
 class Damp(Source):
     """Pseudo-labels from a store of view embeddings: score the views once, label every epoch anew."""
 

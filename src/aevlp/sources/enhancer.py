@@ -76,8 +76,9 @@ class Enhancer(Source):
         features = standardised(moment.features())
         if self.enhancement is None:
             self.enhancement = self._made(features.shape[1])
+        graph = Graph(features, self.options.neighbours, self.task.accelerator.device)
         generator = torch.Generator().manual_seed(seed_for(self.task.config.run.seed, "enhancer", moment.epoch))
-        self.table = self.enhancement.learn(features, Graph(features, self.options.neighbours), self.observed, generator)
+        self.table = self.enhancement.learn(features, graph, self.observed, generator)
 
     def state(self) -> dict[str, Any]:
         """The network and its optimiser; nothing before the first epoch."""

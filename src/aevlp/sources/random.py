@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aevlp.losses.cells import prior
 from aevlp.papers import AEVLP
 from aevlp.seeds import seed_for
 from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
@@ -16,11 +17,6 @@ class RandomOptions(SourceOptions):
 
     fixed: bool = False
     """Draw the labels once; false: anew for every epoch."""
-
-
-def chance(expected_positives: float, classes: int) -> float:
-    """(m - 1) / (C - 1), from 0 to 1: that an unknown label is positive if m of C are and one of these is observed."""
-    return min(max((expected_positives - 1) / (classes - 1), 0.0), 1.0) if classes > 1 else 0.0
 
 
 @register_source("random", RandomOptions, wants_expected_positives=True, paper=AEVLP)
@@ -42,5 +38,5 @@ class Random(Source):
         assert moment.expected_positives is not None
         draw = 1 if self.options.fixed else moment.epoch
         generator = torch.Generator().manual_seed(seed_for(self.task.config.run.seed, "random labels", draw))
-        drawn = torch.rand(self.unknown.shape, generator=generator) < chance(moment.expected_positives, self.unknown.shape[1])
+        drawn = torch.rand(self.unknown.shape, generator=generator) < prior(moment.expected_positives, self.unknown.shape[1])
         self.table = (drawn & self.unknown).to(torch.int8)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from aevlp.summaries import summary_of
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -99,12 +100,13 @@ class SourceKind:
     yields: str  # what its rows are; a loss that reads the same can be combined with it
     asks_teacher: bool
     wants_expected_positives: bool
+    follows_compat: bool  # has another way of its authors' released code
     paper: str
 
     @property
     def summary(self) -> str:
         """What it is, in a line: the first of its file."""
-        return (sys.modules[self.make.__module__].__doc__ or "").splitlines()[0].removesuffix(".")
+        return summary_of(self.make)
 
 
 SOURCES: dict[str, SourceKind] = {}
@@ -118,12 +120,13 @@ def register_source(
     yields: str = "pseudo",
     asks_teacher: bool = False,
     wants_expected_positives: bool = False,
+    follows_compat: bool = False,
     paper: str = "",
 ) -> Callable[[Make], Make]:
     """A decorator that enters a source (its class, or a function that makes it) under `name`."""
 
     def enter(make: Make) -> Make:
-        SOURCES[name] = SourceKind(name, make, options, yields, asks_teacher, wants_expected_positives, paper)
+        SOURCES[name] = SourceKind(name, make, options, yields, asks_teacher, wants_expected_positives, follows_compat, paper)
         return make
 
     return enter
