@@ -142,12 +142,6 @@ def test_the_page_of_methods_is_what_the_registry_says(capsys):
     assert page("default", read_recipe(recipe_file("default"))) == aevlp(capsys, "methods", "--markdown").out
 
 
-def test_a_model_with_a_head_of_its_own_is_no_backbone(capsys, world, plain, tmp_path):
-    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", "mime", "--epochs", "1").code == 0
-    words = ["train", world, "--out", tmp_path / "more", *plain, "--method", "an", "--backbone", tmp_path / "run" / "model"]
-    assert "a model with a head of aevlp's own is no backbone" in refused(capsys, *words)
-
-
 def test_the_penalty_of_a_head_is_part_of_the_loss(capsys, world, plain, tmp_path):
     losses = []
     for weight in ("0", "1e-2"):
