@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.errors import require
 from aevlp.papers import UNKNOWN
-from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +38,7 @@ def lowest(p: Tensor, eligible: Tensor, count: Tensor) -> Tensor:
 
 
 @register_source("apl", AplOptions, yields="soft_negative", paper=UNKNOWN)
-class Apl(Source):
+class Apl(Remembering):
     """Soft negatives: float32 [N, C], the probability that a label is held at; -1 where there is none."""
 
     options: AplOptions
@@ -59,11 +59,3 @@ class Apl(Source):
         count = (self.options.share * self.unknown.sum(0).double() / (moment.epochs - warmup) + 1e-9).long()
         p = moment.probabilities()
         self.table = p.where(lowest(p, self.unknown & (self.table < 0), count), self.table)
-
-    def state(self) -> dict[str, Any]:
-        """The soft negatives so far."""
-        return {"table": self.table}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues with the soft negatives of `state`."""
-        self.table = state["table"].clone()

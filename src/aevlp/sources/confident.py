@@ -7,7 +7,7 @@ from typing import Any
 
 from aevlp.errors import require
 from aevlp.papers import MUTUAL_INFORMATION
-from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ConfidentOptions(SourceOptions):
 
 
 @register_source("confident", ConfidentOptions, paper=MUTUAL_INFORMATION)
-class Confident(Source):
+class Confident(Remembering):
     """Pseudo-labels from the classifier's own probabilities."""
 
     options: ConfidentOptions
@@ -42,11 +42,3 @@ class Confident(Source):
         """Adds what the classifier is sure of now; not after the last epoch, as nothing would learn from it."""
         if self.options.warmup <= moment.epoch < moment.epochs:
             self.table[self.unknown & (moment.probabilities() > self.options.threshold)] = 1
-
-    def state(self) -> dict[str, Any]:
-        """The labels so far."""
-        return {"table": self.table}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues with the labels of `state`."""
-        self.table = state["table"].clone()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aevlp.errors import require
 from aevlp.losses.large import large_cells, large_count
 from aevlp.papers import LARGE_LOSS
-from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,7 @@ class LlCpOptions(SourceOptions):
 
 
 @register_source("ll-cp", LlCpOptions, paper=LARGE_LOSS)
-class LlCp(Source):
+class LlCp(Remembering):
     """Pseudo-labels from the losses of all batches so far."""
 
     options: LlCpOptions
@@ -51,11 +51,3 @@ class LlCp(Source):
         image, label = large_cells(logits, labels.to(logits.device), count).cpu().nonzero(as_tuple=True)
         self.table[index[image], label] = 1
         return self.table[index]
-
-    def state(self) -> dict[str, Any]:
-        """The labels so far."""
-        return {"table": self.table}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues with the labels of `state`."""
-        self.table = state["table"].clone()

@@ -90,6 +90,18 @@ class Source:
         """Continues from `state`."""
 
 
+class Remembering(Source):
+    """A source whose table is all that it remembers from epoch to epoch."""
+
+    def state(self) -> dict[str, Any]:
+        """The table."""
+        return {"table": self.table}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues with a copy of the table of `state`."""
+        self.table = state["table"].clone()
+
+
 @dataclass(frozen=True)
 class SourceKind:
     """A registered source: what it is called, how it is made, what it yields."""
