@@ -170,6 +170,8 @@ def _side_by_side(waiting: Sequence[Trial], data: Path, out: Path, jobs: int, gp
                     time.sleep(LOOK_EVERY)
         finally:
             _stop(list(children))
+            for trial, *_ in children.values():  # one that had to be killed may have been writing
+                RunFolder(out / trial.name).remove_parts()
 
 
 def _command(trial: Trial, data: Path, out: Path) -> list[str]:
