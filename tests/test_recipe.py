@@ -139,6 +139,11 @@ def test_a_run_serves_as_a_recipe_for_what_it_was_only(tmp_path):
             settings(values, method, protocol)
 
 
+def test_a_recipe_that_names_another_need_not_name_a_method(tmp_path):
+    (tmp_path / "own.yaml").write_text("recipe: voc\ntrain:\n  epochs: 3\n")
+    assert settings(read_recipe(tmp_path / "own.yaml"), "em", "common") == {"recipe": "voc", "train.epochs": 3}
+
+
 def test_a_recipe_must_have_published_settings_to_follow_them(tmp_path):
     (tmp_path / "own.yaml").write_text("protocol: published\n")
     with pytest.raises(UserError, match="the recipe has no published settings; those that have: coco, cub, nus, voc"):

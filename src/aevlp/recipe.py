@@ -116,7 +116,7 @@ def settings(values: Mapping[str, Any], method: str, protocol: str) -> dict[str,
     """What a recipe's `values` say for a method: those for all, those for it alone, and those that it was published with."""
     plain = {key: value for key, value in values.items() if not key.startswith((f"{OWN}.", f"{PUBLISHED}."))}
     if "recipe" in plain:  # the configuration of a run, in which all this has been decided
-        before = (plain["method"], plain.get("protocol", "common"))
+        before = (plain.get("method", method), plain.get("protocol", "common"))
         if "published" in (protocol, before[1]) and (method, protocol) != before:
             raise UserError(
                 f"--method {method} --protocol {protocol}: the recipe is a run of {before[0]} with the {before[1]} protocol; "
