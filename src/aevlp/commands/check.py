@@ -1,0 +1,33 @@
+"""aevlp check: what was understood of an image set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from aevlp.commands.printing import show
+from aevlp.config import DataOptions
+from aevlp.errors import UserError
+from aevlp.options import Parser, options_of
+
+
+def check(argv: Sequence[str]) -> None:
+    """Say what was understood of an image set, and what is wrong with it."""
+    parser = Parser("check", check.__doc__ or "")
+    parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+    data_options = [option for option in options_of("data", DataOptions) if option.key != "data.bad_images"]
+    for option in data_options:
+        parser.add_option(option)
+    given = vars(parser.read(argv))
+
+    from aevlp.data import read
+    from aevlp.data.check import check as examine
+    from aevlp.data.check import render
+    from aevlp.progress import progress
+
+    path, values = given["data"], {o.key.removeprefix("data."): given.get(o.key, o.default) for o in data_options}
+    with progress("reading every image", len(read(path, values["format"]).names)) as advance:
+        report = examine(path, **values, progress=lambda _: advance(1))
+    show(render(report))
+    if report.problems:
+        raise UserError(f"{path}: {'; '.join(report.problems)}")

@@ -1,0 +1,45 @@
+"""aevlp train: one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aevlp.arguments import configured
+from aevlp.commands.printing import show
+from aevlp.errors import UserError
+from aevlp.options import Parser
+from aevlp.runs import RunFolder
+
+
+def train(argv: Sequence[str]) -> None:
+    """Train a classifier that finds all labels from images of which only some are known."""
+
+    def add(parser: Parser) -> None:
+        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+        parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
+        parser.add_argument("--resume", action="store_true", help="go on where the run in --out stopped (default: false)")
+        parser.add_argument("--overwrite", action="store_true", help="replace the run in --out (default: false)")
+
+    given, config = configured("train", train.__doc__ or "", argv, add)
+    if given.resume and given.overwrite:
+        raise UserError("--resume and --overwrite exclude each other: leave one out")
+
+    from aevlp.start import start_training
+
+    result = start_training(config, given.data, RunFolder(given.out), resume=given.resume, overwrite=given.overwrite)
+    show(_summary(result, given.out))
+
+
+def _summary(result: dict[str, Any], out: Path) -> str:
+    """A finished run in a few lines."""
+    bound = "" if result["val_labels"] == "complete" else " (of observed labels: a lower bound)"
+    lines = [
+        f"{result['method']}, best epoch {result['best_epoch']} of {result['epochs']}: val mAP {result['val_mAP']:.2f}{bound}"
+    ]
+    if result["mAP"] is not None:
+        lines.append(f"test mAP {result['mAP']:.2f}")
+        if abs(result["mAP"] - result["mAP_present"]) > 1e-9:
+            lines[-1] += f" ({result['mAP_present']:.2f} over the classes that have a positive there)"
+    return "\n".join([*lines, f"model and figures: {out}"])
