@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from aevlp import __version__
 from aevlp.config import Config
 from aevlp.engine import is_first_process
 from aevlp.errors import UserError
@@ -44,6 +46,21 @@ class RunFolder:
     def result(self) -> Path:
         """The figures of a finished run."""
         return self.path / "result.json"
+
+    @property
+    def thresholds(self) -> Path:
+        """From which probability on a label is given (`aevlp.thresholds`)."""
+        return self.path / "thresholds.json"
+
+    @property
+    def evidence(self) -> Path:
+        """What the report shows beside the figures (`aevlp.report.evidence`)."""
+        return self.path / "evidence.npz"
+
+    @property
+    def report(self) -> Path:
+        """The page about the run."""
+        return self.path / "report.html"
 
     @property
     def lock(self) -> Path:
@@ -132,6 +149,22 @@ class RunFolder:
             return None
         state: dict[str, Any] = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
         return state
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run at `path`, which has a trained model; refused if there is none, or if a newer version made it."""
+    run = RunFolder(path)
+    if not run.config.is_file():
+        raise UserError(f"{path}: not a run folder (no config.yaml); train one with aevlp train DATA --out {path}")
+    made_by = ((run.read_result() or {}).get("versions") or {}).get("aevlp", "0")
+    if _numbers(made_by) > _numbers(__version__):
+        raise UserError(f"{path}: made by aevlp {made_by}, which is newer than this one ({__version__}); update aevlp")
+    return run
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Major and minor: what changes in the third number is not in any file."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

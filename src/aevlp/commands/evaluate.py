@@ -12,7 +12,7 @@ from aevlp.config import DataOptions, EngineOptions
 from aevlp.errors import UserError
 from aevlp.options import Parser, options_of
 from aevlp.recipe import build_config, read_recipe
-from aevlp.runs import RunFolder
+from aevlp.runs import open_run
 
 AS_IN_THE_RUN = ("data.observe", "data.zeros")
 """What `eval` takes from the run, so that its validation part is the same."""
@@ -28,9 +28,7 @@ def evaluate(argv: Sequence[str]) -> None:
     for option in [*options_of("data", DataOptions), *options_of("", EngineOptions)]:
         parser.add_option(replace(option, default="as in the run") if option.key in AS_IN_THE_RUN else option)
     given = parser.read(argv)
-    run = RunFolder(given.run)
-    if not run.config.is_file():
-        raise UserError(f"{given.run}: not a run folder (no config.yaml); train one with aevlp train DATA --out {given.run}")
+    run = open_run(given.run)
     before = {key: value for key, value in read_recipe(run.config).items() if key in (*AS_IN_THE_RUN, "store", "train.workers")}
     config = build_config("", "an", {**before, **vars(given)})
     if given.probabilities is not None and given.probabilities.exists():
