@@ -1,0 +1,22 @@
+"""aevlp report: the page about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from aevlp.commands.printing import show
+from aevlp.options import Parser
+from aevlp.runs import open_run
+
+
+def report(argv: Sequence[str]) -> None:
+    """Write the page about a finished run, report.html, anew."""
+    parser = Parser("report", report.__doc__ or "")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
+    given = parser.read(argv)
+    run = open_run(given.run)
+
+    from aevlp.report.page import write_report
+
+    show(f"written: {write_report(run)}")
