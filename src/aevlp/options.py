@@ -147,6 +147,8 @@ class Parser(argparse.ArgumentParser):
             type=read,
             default=argparse.SUPPRESS,
             metavar="VALUE",
+            nargs="?" if option.kind is bool else None,
+            const=True if option.kind is bool else None,  # alone it means true
             help=f"{option.help} ({describe(option.kind)}; default: {show_value(option.default)})".replace("%", "%%"),
         )
 

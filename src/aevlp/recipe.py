@@ -9,7 +9,16 @@ from typing import Any
 
 import yaml
 
-from aevlp.config import Config, DataOptions, EngineOptions, ModelOptions, RunOptions, TeacherOptions, TrainOptions
+from aevlp.config import (
+    Config,
+    DataOptions,
+    EngineOptions,
+    ModelOptions,
+    RunOptions,
+    TeacherOptions,
+    ThresholdOptions,
+    TrainOptions,
+)
 from aevlp.errors import UserError
 from aevlp.heads import HEADS
 from aevlp.losses import LOSSES
@@ -19,10 +28,9 @@ from aevlp.options import Option, describe, options_of, overlay, read_value, sec
 from aevlp.sources import SOURCES
 
 FOLDER = Path(__file__).parent / "recipes"
-SECTIONS: dict[str, type] = {"data": DataOptions, "model": ModelOptions, "train": TrainOptions}
+SECTIONS: dict[str, type] = {"data": DataOptions, "model": ModelOptions, "train": TrainOptions, "thresholds": ThresholdOptions}
 TOP = (RunOptions, EngineOptions)
 SOMETIMES: dict[str, Callable[[Method], bool]] = {
-    "train.expected_positives": lambda method: method.wants_expected_positives,
     "compat": lambda method: method.source.follows_compat,
 }
 """Options of all runs that are of concern to some methods only."""
@@ -165,6 +173,12 @@ def _scalars(path: Path) -> list[tuple[str, str, int]]:
 
     walk(root, "")
     return found
+
+
+def recipe_text(values: Mapping[str, Any], *remarks: str) -> str:
+    """A recipe file that sets nested values, with remarks at its head."""
+    head = "".join(f"# {remark}\n" for remark in remarks)
+    return f"{head}\n{yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)}"
 
 
 def build_config(recipe: str, method: str, values: Mapping[str, Any]) -> Config:

@@ -40,11 +40,32 @@ def pseudo_labels(
 ) -> Tensor:
     """Int8 [N, C] in {1, 0, -1} from global_scores [N, C], local_scores [N, R, C] and observed [N, C].
 
+    1: among the top_k of the final scores (`final_scores`), and at least global_threshold. -1: among the
+    floor(negative_fraction * C) lowest of the average scores, which wins over 1. Ties go to the lower class index.
+    `released_code` computes what the authors' code does: > in place of >=, 0 in place of -1, a local threshold of 0 where
+    nothing is observed.
+    """
+    final, average = final_scores(
+        global_scores, local_scores, observed, local_threshold=local_threshold, released_code=released_code
+    )
+    labels = (rank(final, descending=True) < top_k) & (final >= global_threshold)
+    lowest = rank(average, descending=False) < lowest_count(negative_fraction, average.shape[1])
+    return labels.to(int8).masked_fill(lowest, 0 if released_code else -1)
+
+
+def final_scores(
+    global_scores: Tensor,
+    local_scores: Tensor,
+    observed: Tensor,
+    *,
+    local_threshold: float,
+    released_code: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """(final [N, C], average [N, C]): what positive and what negative pseudo-labels are chosen by.
+
     A class's aggregated local score is that of its best tile if that reaches the local threshold (lowered to the whole
-    image's score of an observed positive), else that of its worst tile. 1: among the top_k of the mean of global and aggregated
-    score, and at least global_threshold. -1: among the floor(negative_fraction * C) lowest of the mean of global and average
-    local score, which wins over 1. Ties go to the lower class index. `released_code` computes what the authors' code does:
-    > in place of >=, 0 in place of -1, a local threshold of 0 where nothing is observed.
+    image's score of an observed positive), else that of its worst tile. Final is the mean of global and aggregated score, average
+    that of global and average local score.
     """
     best, worst = local_scores.amax(1), local_scores.amin(1)
     positive = observed == 1
@@ -52,14 +73,14 @@ def pseudo_labels(
     unseen = 0.0 if released_code else local_threshold
     threshold = shown.clamp_max(local_threshold).masked_fill(~positive.any(1, keepdim=True), unseen)
     trusted = best > threshold if released_code else best >= threshold
-    final = (global_scores + best.where(trusted, worst)) / 2
-    average = (global_scores + local_scores.mean(1)) / 2
-
-    labels = (_rank(final, descending=True) < top_k) & (final >= global_threshold)
-    lowest = _rank(average, descending=False) < math.floor(negative_fraction * average.shape[1] + 1e-9)
-    return labels.to(int8).masked_fill(lowest, 0 if released_code else -1)
+    return (global_scores + best.where(trusted, worst)) / 2, (global_scores + local_scores.mean(1)) / 2
 
 
-def _rank(values: Tensor, *, descending: bool) -> Tensor:
+def lowest_count(negative_fraction: float, classes: int) -> int:
+    """How many of so many classes become negative."""
+    return math.floor(negative_fraction * classes + 1e-9)
+
+
+def rank(values: Tensor, *, descending: bool) -> Tensor:
     """The place 0..C-1 of each class in its row's order; equal values keep the order of their indices."""
     return values.argsort(dim=1, descending=descending, stable=True).argsort(dim=1)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,14 +19,15 @@ from aevlp.damp.scoring import Scorer
 from aevlp.damp.store import Embeddings, StoreKey, ViewStore, shards_of
 from aevlp.damp.views import ViewSettings
 from aevlp.data.fingerprint import set_fingerprint
+from aevlp.data.splits import Split
 from aevlp.engine import teacher_precision
 from aevlp.errors import UserError
 from aevlp.seeds import seed_for
 from aevlp.sources.registry import Task
 from aevlp.teacher import Teacher, load_teacher
 
-Label = Callable[[slice, Tensor], Tensor]
-"""(rows of the split, their embeddings [B, V, K] on the device) -> int8 [B, C]."""
+Compute = Callable[[Tensor, Tensor], Tensor]
+"""(rows [B] of the split, their embeddings [B, V, K] on the device) -> [B, C]."""
 
 
 class Looks:
@@ -39,10 +43,16 @@ class Looks:
         teacher = load_teacher(options.name, self.accelerator.device, self.precision)
         # The text side is small and computed once, on the CPU, so that it does not depend on the device.
         self.texts = teacher.encode_texts([options.prompt.replace("{}", name) for name in task.classes]).float().cpu()
-        self.shards = shards_of(len(task.split.names))
+        self.images = self._images()
+        self.shards = shards_of(len(self.images.names))
         self.scorer = self._scorer(teacher, ViewSettings(size=teacher.image_size, **view))
         self.store = None if task.root is None else self._store(teacher)
         self.draws = draws
+
+    def _images(self) -> Split:
+        """What is looked at: of a part of a split all of it where a store keeps it, since other parts are looked at as well."""
+        split = self.task.split
+        return split if split.whole is None or self.task.root is None else split.whole
 
     def _scorer(self, teacher: Teacher, settings: ViewSettings) -> Scorer:
         mean, std = (IMAGENET_MEAN, IMAGENET_STD) if settings.released_code else (teacher.mean, teacher.std)
@@ -57,7 +67,7 @@ class Looks:
         )
 
     def _store(self, teacher: Teacher) -> ViewStore:
-        split, root = self.task.split, self.task.root
+        split, root = self.images, self.task.root
         assert root is not None
         key = StoreKey(
             teacher=teacher.fingerprint,
@@ -70,10 +80,19 @@ class Looks:
         about = {"teacher": self.task.config.teacher.name, "data": str(split.root.resolve())}
         return ViewStore(root, key, count=len(split.names), dimension=self.texts.shape[1], about=about)
 
+    def at(self, split: Split, draws: int = 1) -> Looks:
+        """The same teacher's looks at other images."""
+        other = copy(self)
+        other.task = replace(self.task, split=split)
+        other.images = other._images()
+        other.shards, other.draws = shards_of(len(other.images.names)), draws
+        other.store = None if self.store is None else other._store(self.scorer.teacher)
+        return other
+
     def fill(self) -> None:
         """Scores what the store lacks."""
         if self.store is not None:
-            fill(self.store, self.task.split, self.draws, self.scorer, self.accelerator)
+            fill(self.store, self.images, self.draws, self.scorer, self.accelerator)
 
     def seen(self, epoch: int, shard: int) -> Embeddings:
         """Float16 [images of the shard, V, K] as the store has them for epoch 1, 2, ..."""
@@ -89,18 +108,40 @@ class Looks:
             mixed[chosen == draw] = store.read(draw, shard)[chosen == draw]
         return mixed
 
-    def labelled(self, epoch: int, label: Label) -> Tensor:
-        """Int8 [N, C]: what `label` makes of the views of epoch 1, 2, ...; the processes share the work."""
+    def some(self, most: int) -> tuple[npt.NDArray[np.intp], Tensor]:
+        """(rows [M] of the images looked at, evenly spread and at most so many; float32 [M, V, K]): the first draw, stored."""
+        rows = np.unique(np.linspace(0, len(self.images.names) - 1, most).round().astype(np.intp))
+        parts = [
+            np.array(self.seen(1, shard)[rows[(rows >= own.start) & (rows < own.stop)] - own.start], dtype=np.float32)
+            for shard, own in enumerate(self.shards)
+        ]
+        return rows, torch.from_numpy(np.concatenate(parts))
+
+    def labelled(self, epoch: int, label: Compute) -> Tensor:
+        """Int8 [N, C]: the labels that `label` makes of the views of epoch 1, 2, ..."""
+        return self._table(epoch, label, torch.int32).to(torch.int8)
+
+    def pooled(self, score: Compute) -> Tensor:
+        """Float32 [N, C]: what `score` makes of the views, on average over the draws."""
+        tables = [self._table(draw, score, torch.float32) for draw in range(1, self.draws + 1)]
+        return torch.stack(tables).mean(0)
+
+    def _table(self, epoch: int, compute: Compute, kind: torch.dtype) -> Tensor:
+        """[N, C] on the CPU: what `compute` makes of the views of epoch 1, 2, ...; the processes share the work."""
         device = self.accelerator.device
-        table = torch.zeros(self.task.split.observed.shape, dtype=torch.int32, device=device)
+        table = torch.zeros(self.task.split.observed.shape, dtype=kind, device=device)
+        row_of = self._rows()
 
         def enter(shard: int, embeddings: Embeddings) -> None:
-            rows = slice(self.shards[shard].start, self.shards[shard].stop)
-            table[rows] = label(rows, torch.from_numpy(embeddings).to(device)).int()
+            rows = row_of[self.shards[shard].start : self.shards[shard].stop]
+            ours = rows >= 0
+            if ours.any():
+                seen = torch.from_numpy(embeddings if ours.all() else embeddings[ours.numpy()]).to(device)
+                table[rows[ours].to(device)] = compute(rows[ours], seen).to(kind)
 
         ours = range(self.accelerator.process_index, len(self.shards), self.accelerator.num_processes)
         if self.store is None:
-            jobs = (shard_job(self.task.split, epoch - 1, shard, self.shards[shard]) for shard in ours)
+            jobs = (shard_job(self.images, epoch - 1, shard, self.shards[shard]) for shard in ours)
             for job, embeddings in self.scorer.embed(jobs):
                 enter(job.shard, embeddings)
         else:
@@ -108,7 +149,14 @@ class Looks:
                 for _ in pool.map(lambda shard: enter(shard, self.seen(epoch, shard)), ours):
                     pass
         shared: Tensor = self.accelerator.reduce(table, reduction="sum")  # each row is zero in all processes but one
-        return shared.to(torch.int8).cpu()
+        return shared.cpu()
+
+    def _rows(self) -> Tensor:
+        """Int64 [images looked at]: where each is in the split; -1: nowhere."""
+        if self.images is self.task.split:
+            return torch.arange(len(self.images.names))
+        place = {name: row for row, name in enumerate(self.task.split.names)}
+        return torch.tensor([place.get(name, -1) for name in self.images.names])
 
     def check(self, precision: str) -> None:
         """Refuses to go on where the teacher saw otherwise before."""

@@ -1,6 +1,7 @@
 """What a model is trained, chosen and tested on: observed labels and, where it is known, the truth."""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aevlp.data.classes import some
+from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.single_positive import SEED, single_positives
 from aevlp.data.table import ImageTable, Labels, Paths
 from aevlp.errors import UserError
@@ -35,6 +37,15 @@ class Split:
     """int8[N, C] in {1, 0, -1}: what a method may use."""
     truth: Labels | None
     """int8[N, C] in {1, -1}: what it is judged by; None if it is not known completely."""
+
+    whole: "Split | None" = None
+    """The split that this is a part of; what a teacher has seen of that serves this too."""
+
+    def part(self, rows: NDArray[np.intp]) -> "Split":
+        """Some of its images, in this order."""
+        names, digests = (tuple(values[row] for row in rows) for values in (self.names, self.digests))
+        truth = None if self.truth is None else self.truth[rows]
+        return Split(self.name, self.root, names, digests, self.observed[rows], truth, whole=self.whole or self)
 
     @property
     def judged_by(self) -> Labels:
@@ -151,6 +162,15 @@ def hold_out(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     order = np.random.RandomState(SEED).permutation(count)
     stay = count - round(HELD_OUT * count)
     return np.sort(order[:stay]), np.sort(order[stay:])
+
+
+def data_fingerprint(data: Dataset) -> str:
+    """Names the images, labels and classes of a data set."""
+    parts = [set_fingerprint(data.classes, ["class"] * len(data.classes))]
+    for split in (data.train, data.val, data.test):
+        if split is not None:
+            parts += [split.name, set_fingerprint(split.names, split.digests), blake2b(split.observed.tobytes()).hexdigest()]
+    return blake2b(" ".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def require_examples(dataset: Dataset) -> None:

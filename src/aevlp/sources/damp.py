@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
+from aevlp.errors import UserError, require
 from aevlp.papers import AEVLP
 from aevlp.seeds import seed_for
 from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from aevlp.damp.tuning import Tuning
+    from aevlp.data.splits import Split
+
+log = logging.getLogger("aevlp")
+JUDGED = 5000  # images that settings are judged by, at most
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class DampOptions(SourceOptions):
     """Seed of the views. Runs that share it share the store, whatever their own seed."""
     draws: int | None = None
     """Draws of views to make; later epochs recombine them tile by tile. null: one per epoch."""
+    tune: bool = False
+    """Choose temperature, global_threshold, top_k and negative_fraction for these images and this teacher first (aevlp tune)."""
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
@@ -84,10 +93,51 @@ class Damp(Source):
         self.weights = noise_weights(self.looks.texts.shape[1], generator) if options.noise else None
         self.classes = class_embeddings(self.looks.texts, self.weights, options.neighbours)
         self.observed = torch.from_numpy(task.split.observed)
+        self.settings: dict[str, Any] = {}  # chosen by tuning
 
     def fill(self) -> None:
-        """Scores what the store lacks."""
+        """Scores what the store lacks, and chooses the settings if asked to."""
         self.looks.fill()
+        if self.options.tune and not self.settings:
+            setting, figures = self.tuning().chosen
+            self.take(asdict(setting))
+            shown = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+            log.info("tuned: %s (pseudo-label precision %.3f, recall %.3f)", shown, figures.precision, figures.recall)
+
+    def take(self, settings: dict[str, Any]) -> None:
+        """Goes on with these settings, by the names of its options."""
+        self.settings, self.options = settings, replace(self.options, **settings)
+
+    def tuning(self) -> Tuning:
+        """What settings the stored views speak for: by fully labelled validation images or, without them, by what is observed."""
+        import numpy as np
+        import torch
+
+        from aevlp.damp.tuning import Sample, Setting, tune_complete, tune_estimated
+        from aevlp.prevalence import observed_like
+
+        if self.looks.store is None:
+            raise UserError("--store none: settings are chosen from stored views; name a folder")
+        options, task = self.options, self.task
+        before = Setting(**{f.name: getattr(options, f.name) for f in fields(Setting)})
+        how = (options.local_threshold, self.released_code)
+        observed, val = task.split.observed, task.validation
+        if val is not None and val.truth is not None:
+            looks = self.looks.at(val)
+            looks.fill()
+            rows, embeddings = looks.some(JUDGED)
+            known = observed_like(observed, val.truth, np.random.default_rng(seed_for(0, "tuning")))[rows]
+            return tune_complete(Sample(embeddings, self.classes, torch.from_numpy(known), *how), val.truth[rows], before)
+        if not (observed == 1).any():
+            raise UserError(f"{task.split.root}: no label is observed and no validation image fully labelled: nothing to tune by")
+        rows, embeddings = self.looks.some(JUDGED)
+        nothing = torch.zeros(len(rows), len(self.classes), dtype=torch.int8)
+        expected = task.config.train.expected_positives
+        return tune_estimated(Sample(embeddings, self.classes, nothing, *how), self.looks.images.observed[rows], before, expected)
+
+    def chosen(self) -> dict[str, Any]:
+        """What `tune` has chosen."""
+        return {f"damp.{name}": value for name, value in self.settings.items()}
 
     def evidence(self) -> Tensor:
         """The labels of the first epoch."""
@@ -103,7 +153,7 @@ class Damp(Source):
 
         classes = self.classes.to(self.task.accelerator.device)
 
-        def label(rows: slice, embeddings: Tensor) -> Tensor:
+        def label(rows: Tensor, embeddings: Tensor) -> Tensor:
             return pseudo_labels(
                 *scores(embeddings, classes, self.options.temperature),
                 self.observed[rows].to(embeddings.device),
@@ -116,14 +166,35 @@ class Damp(Source):
 
         return self.looks.labelled(epoch, label)
 
+    def scores(self, split: Split) -> Tensor:
+        """Float32 [M, C]: how much the teacher sees each class in images, those of its task or others; the mean of all draws.
+
+        The rule is told of no observed label, so that all labels are judged alike.
+        """
+        import torch
+
+        from aevlp.damp.labels import final_scores, scores
+
+        looks = self.looks if split is self.task.split else self.looks.at(split, self.looks.draws)
+        looks.fill()
+        classes, options = self.classes.to(self.task.accelerator.device), self.options
+
+        def score(rows: Tensor, embeddings: Tensor) -> Tensor:
+            nothing = torch.zeros(len(rows), len(classes), dtype=torch.int8, device=embeddings.device)
+            views = scores(embeddings, classes, options.temperature)
+            return final_scores(*views, nothing, local_threshold=options.local_threshold, released_code=self.released_code)[0]
+
+        return looks.pooled(score)
+
     def state(self) -> dict[str, Any]:
-        """The text noise: a resumed run must not depend on how a generator of another version draws. And the precision."""
-        return {"weights": self.weights, "precision": self.looks.precision}
+        """The text noise (a resumed run must not depend on how a generator of another version draws), and what was decided."""
+        return {"weights": self.weights, "precision": self.looks.precision, "settings": self.settings}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continues with the text noise of `state`."""
         from aevlp.damp.text import class_embeddings
 
         self.looks.check(state["precision"])
+        self.take(state["settings"])
         self.weights = state["weights"]
         self.classes = class_embeddings(self.looks.texts, self.weights, self.options.neighbours)

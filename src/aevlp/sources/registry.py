@@ -31,6 +31,7 @@ class Task:
     config: Config
     root: Path | None  # of the view store
     accelerator: Accelerator
+    validation: Split | None = None  # images that a source may judge itself by
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class Source:
     def evidence(self) -> Tensor | None:
         """Int8 [N, C]: pseudo-labels that are known before training; None: there are none."""
         return None
+
+    def chosen(self) -> dict[str, Any]:
+        """Options that it has chosen itself, for the record."""
+        return {}
 
     def begin(self, moment: Moment) -> None:
         """Prepares an epoch."""

@@ -52,7 +52,7 @@ class Vlpl(Source):
         self.looks.fill()
         classes = normalize(self.looks.texts, dim=1).to(self.task.accelerator.device)
 
-        def label(rows: slice, embeddings: Tensor) -> Tensor:
+        def label(rows: Tensor, embeddings: Tensor) -> Tensor:
             whole, _ = scores(embeddings, classes, self.options.temperature)
             return (whole > self.options.threshold).to(torch.int8)
 

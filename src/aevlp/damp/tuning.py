@@ -1,0 +1,188 @@
+"""DAMP's settings for another teacher or another domain, chosen from stored views without any training.
+
+A setting is judged by the positive pseudo-labels that it makes: their F1 on fully labelled images or, where there are none, on
+the observed labels alone, each held back and standing for as many as its image has (`aevlp.prevalence`). The share of classes
+that become negative is the largest that takes few positives with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from aevlp.damp.labels import final_scores, lowest_count, rank, scores
+from aevlp.prevalence import estimated_mass, telling
+
+Floats = npt.NDArray[np.floating]
+Flags = npt.NDArray[np.bool_]
+
+TEMPERATURES = (0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+THRESHOLDS = (0.002, 0.005, 0.01, 0.02, 0.03, *(round(0.025 * step, 3) for step in range(2, 39)))
+TOP_KS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48)
+FRACTIONS = tuple(round(0.05 * step, 2) for step in range(17))
+TAKEN = 0.02  # share of the positives that may become negative
+NEAR = 0.98  # of the best F1: settings that reach it count as equally good, and the most precise of them is taken
+BATCH = 256  # images
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is chosen; the names are those of DAMP's options."""
+
+    temperature: float
+    global_threshold: float
+    top_k: int
+    negative_fraction: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How good the pseudo-labels of a setting are, 0 to 1."""
+
+    precision: float
+    recall: float
+    f1: float
+    negatives_wrong: float  # share of the positives that become negative
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was tried and chosen."""
+
+    basis: Literal["complete", "estimated"]  # estimated: from observed labels alone
+    images: int
+    before: tuple[Setting, Figures]
+    chosen: tuple[Setting, Figures]
+    tried: tuple[tuple[Setting, Figures], ...]  # the best of every temperature
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Images to judge settings by."""
+
+    embeddings: Tensor  # [N, V, K], of unit length
+    classes: Tensor  # [C, K] likewise
+    observed: Tensor  # int8 [N, C]: what the rule may know
+    local_threshold: float
+    released_code: bool = False
+
+    def finals(self, temperature: float) -> tuple[Floats, Floats]:
+        """(final, average) [N, C]."""
+        parts = [
+            final_scores(
+                *scores(self.embeddings[at : at + BATCH], self.classes, temperature),
+                self.observed[at : at + BATCH],
+                local_threshold=self.local_threshold,
+                released_code=self.released_code,
+            )
+            for at in range(0, len(self.embeddings), BATCH)
+        ]
+        final, average = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+        return final, average
+
+
+def tune_complete(sample: Sample, truth: npt.NDArray[np.int8], before: Setting) -> Tuning:
+    """The best setting for images whose labels [N, C] are all known; those that the rule knows do not count."""
+    counted = sample.observed.numpy() == 0
+    mass = ((truth == 1) & counted).astype(np.float64)
+    return _Search(sample, before).run(mass, counted, "complete")
+
+
+def tune_estimated(sample: Sample, observed: npt.NDArray[np.int8], before: Setting, expected_positives: float | None) -> Tuning:
+    """The best setting judged by the observed labels [N, C] alone, of which `sample` must know nothing."""
+    search = _Search(sample, before)
+    counted = np.broadcast_to(telling(observed)[:, None], observed.shape)
+    mass = estimated_mass(observed, lambda mass: search.found(search.best(mass, counted)), expected_positives)
+    return search.run(mass, counted, "estimated")
+
+
+class _Tried(NamedTuple):
+    setting: Setting
+    f1: float
+    precision: float
+
+
+def _best(tried: Sequence[_Tried]) -> Setting:
+    """The most precise of those with nearly the best F1: a wrong pseudo-label does more harm than a missing one."""
+    enough = NEAR * max(one.f1 for one in tried)
+    return max((one for one in tried if one.f1 >= enough), key=lambda one: (one.precision, one.f1)).setting
+
+
+class _Search:
+    """All settings on one sample; what a temperature gives is computed once."""
+
+    def __init__(self, sample: Sample, before: Setting) -> None:
+        self.before = before
+        self.count, self.width = sample.observed.shape
+        self.finals, self.averages = {}, {}
+        for temperature in sorted({*TEMPERATURES, before.temperature}):
+            self.finals[temperature], self.averages[temperature] = sample.finals(temperature)
+        self.places = {t: rank(torch.from_numpy(final), descending=True).numpy() for t, final in self.finals.items()}
+        self.top_ks = [k for k in TOP_KS if k <= self.width] or [self.width]
+
+    def run(self, mass: Floats, counted: Flags, basis: Literal["complete", "estimated"]) -> Tuning:
+        """The tuning for positives of this mass [N, C] among the cells that count [N, C]."""
+        by_temperature = [list(self._all_at(temperature, mass, counted)) for temperature in TEMPERATURES]
+        shown = [_best(tried) for tried in by_temperature]
+        # Where all that there is has been observed, every setting is as good.
+        chosen = _best([one for tried in by_temperature for one in tried]) if mass.any() else self.before
+
+        def judged(setting: Setting) -> tuple[Setting, Figures]:
+            return setting, self.figures(setting, mass, counted)
+
+        return Tuning(basis, self.count, judged(self.before), judged(chosen), tuple(map(judged, shown)))
+
+    def best(self, mass: Floats, counted: Flags) -> Setting:
+        """The setting to take."""
+        return _best([one for temperature in TEMPERATURES for one in self._all_at(temperature, mass, counted)])
+
+    def _all_at(self, temperature: float, mass: Floats, counted: Flags) -> Iterator[_Tried]:
+        """Every setting with this temperature."""
+        final, place = self.finals[temperature], self.places[temperature]
+        near = place < self.top_ks[-1]
+        order = np.argsort(-final[near], kind="stable")
+        ranked, places = final[near][order], place[near][order]
+        masses, counts = mass[near][order], counted[near][order]
+        ends = len(ranked) - np.searchsorted(ranked[::-1], np.array(THRESHOLDS, ranked.dtype), side="left")
+        fraction = self._fraction(temperature, mass)
+        for k in self.top_ks:
+            is_in = places < k
+            claims = np.concatenate([[0], np.cumsum(counts & is_in)])[ends]
+            hits = np.minimum(np.concatenate([[0.0], np.cumsum(masses * is_in)])[ends], claims)
+            f1, precision = 2 * hits / np.maximum(claims + mass.sum(), 1e-9), hits / np.maximum(claims, 1)
+            for at, threshold in enumerate(THRESHOLDS):
+                yield _Tried(Setting(temperature, threshold, k, fraction), float(f1[at]), float(precision[at]))
+
+    def _fraction(self, temperature: float, mass: Floats) -> float:
+        """The largest share of negatives that takes few positives."""
+        place = rank(torch.from_numpy(self.averages[temperature]), descending=False).numpy()
+        taken = np.cumsum(np.bincount(place.ravel(), mass.ravel(), self.width)) / max(mass.sum(), 1e-9)
+        counts = {fraction: lowest_count(fraction, self.width) for fraction in FRACTIONS}
+        return max(fraction for fraction, n in counts.items() if n == 0 or taken[n - 1] <= TAKEN)
+
+    def found(self, setting: Setting) -> Flags:
+        """The positive pseudo-labels [N, C] of a setting, before negative ones are taken away."""
+        t = setting.temperature
+        result: Flags = (self.places[t] < setting.top_k) & (self.finals[t] >= setting.global_threshold)
+        return result
+
+    def figures(self, setting: Setting, mass: Floats, counted: Flags) -> Figures:
+        """The figures of a setting."""
+        place = rank(torch.from_numpy(self.averages[setting.temperature]), descending=False).numpy()
+        negative = place < lowest_count(setting.negative_fraction, self.width)
+        found = self.found(setting) & ~negative & counted
+        claims, wanted = int(found.sum()), float(mass.sum())
+        hits = min(float((mass * found).sum()), claims)
+        wrong = float((mass * negative).sum())
+        return Figures(
+            precision=hits / claims if claims else 0.0,
+            recall=hits / wanted if wanted else 0.0,
+            f1=2 * hits / (claims + wanted) if claims + wanted else 0.0,
+            negatives_wrong=wrong / wanted if wanted else 0.0,
+        )
