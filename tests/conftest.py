@@ -42,7 +42,18 @@ def plain(backbone) -> list[str]:
     """Options that make a training on the world of colours take a second or two."""
     return [
         *("--observe", "single", "--backbone", str(backbone), "--model.image_size", "32", "--epochs", "3"),
-        *("--train.workers", "1", "--device", "cpu", "--train.learning_rate", "1e-3", "--train.head_learning_rate", "1e-2"),
+        *(
+            "--train.workers",
+            "1",
+            "--device",
+            "cpu",
+            "--report",
+            "false",
+            "--train.learning_rate",
+            "1e-3",
+            "--train.head_learning_rate",
+            "1e-2",
+        ),
     ]
 
 

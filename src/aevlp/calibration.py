@@ -1,8 +1,4 @@
-"""Calibration: numbers that rank labels become probabilities, by a logistic regression on complete or observed labels.
-
-With `mass` 1 for a true positive and 0 elsewhere, what is minimised is the usual logistic loss. With the masses of observed
-labels (`aevlp.prevalence`) it is an estimate of the same sum without bias, and as convex.
-"""
+"""Calibration: numbers that rank labels become probabilities, by a logistic regression."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating]
+Weights = npt.NDArray[np.floating] | npt.NDArray[np.bool_]
 BINS = 10
 CLASS_PENALTY = 1.0  # on a class's own offset, squared; with few examples it stays near 0
 SMALLEST = 1e-7  # probability
@@ -35,37 +32,42 @@ def sigmoid(x: Floats) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Logistic:
-    """p = sigmoid(slopes . x + offset + the class's own offset)."""
+    """p = sigmoid(z) for z = slopes . x + offset + the class's own offset."""
 
     slopes: tuple[float, ...]  # F
     offset: float
-    of_class: tuple[float, ...] | None = None  # C; None: the same for all classes
+    of_class: tuple[float, ...] | None  # C; None: the same for all classes
+    is_share: bool = False  # exp(z) is a share of positives and not their odds
 
     def __call__(self, features: Floats) -> npt.NDArray[np.float64]:
         """Probabilities [N, C] of features [N, C, F]."""
-        z = features @ np.array(self.slopes) + self.offset
-        return sigmoid(z if self.of_class is None else z + np.array(self.of_class))
+        z = features @ np.array(self.slopes) + self.offset + (0.0 if self.of_class is None else np.array(self.of_class))
+        # An estimated share may be above 1. Small ones stay what they are, and the order is kept.
+        return -np.expm1(-np.exp(np.minimum(z, 100))) if self.is_share else sigmoid(z)
 
 
-def fit_logistic(features: Floats, mass: Floats, *, per_class: bool = False) -> Logistic:
-    """The regression of mass [N, C] on features [N, C, F]; slopes are not negative: a witness's word is never turned round."""
+def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_class: bool = False) -> Logistic:
+    """The regression on features [N, C, F] of cells with these weights [N, C] of being positive and of being negative.
+
+    Slopes are not negative: a witness's word is never turned round.
+    """
     from scipy.optimize import minimize
 
-    x = features.astype(np.float64)
-    count, classes, width = x.shape
-    cells = count * classes
+    x, positive, negative = (values.astype(np.float64) for values in (features, positive, negative))
+    _, classes, width = x.shape
+    cells = max(float(positive.sum() + negative.sum()), 1e-9)
 
     def objective(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         own = parameters[width + 1 :]
         z = x @ parameters[:width] + parameters[width] + (own if per_class else 0.0)
-        error = sigmoid(z) - mass
-        value = float(np.logaddexp(0, z).sum() - (mass * z).sum() + CLASS_PENALTY * (own**2).sum())
+        error = (positive + negative) * sigmoid(z) - positive
+        value = float((positive * np.logaddexp(0, -z) + negative * np.logaddexp(0, z)).sum() + CLASS_PENALTY * (own**2).sum())
         gradient = np.concatenate([np.einsum("nc,ncf->f", error, x), [error.sum()], 2 * CLASS_PENALTY * own])
         if per_class:
             gradient[width + 1 :] += error.sum(0)
         return value / cells, gradient / cells
 
-    share = np.clip(mass.mean(), 1e-6, 1 - 1e-6)
+    share = np.clip(positive.sum() / cells, 1e-6, 1 - 1e-6)
     start = np.zeros(width + 1 + (classes if per_class else 0))
     start[width] = np.log(share / (1 - share))
     bounds = [(0.0, None)] * width + [(None, None)] * (len(start) - width)
@@ -82,13 +84,13 @@ class Reliability:
     bins: tuple[tuple[float, float, int], ...]  # mean probability, share of positives, cells; of equal widths, none empty
 
 
-def reliability(probabilities: Floats, mass: Floats) -> Reliability:
-    """The reliability of probabilities [N, C] against mass [N, C]."""
-    p, m = probabilities.ravel().astype(np.float64), mass.ravel()
+def reliability(probabilities: Floats, there: npt.NDArray[np.bool_]) -> Reliability:
+    """The reliability of probabilities [N, C] of labels that are there or not [N, C]."""
+    p = probabilities.ravel().astype(np.float64)
     place = np.minimum((p * BINS).astype(int), BINS - 1)
     cells = np.bincount(place, minlength=BINS)
-    said, there = np.bincount(place, p, BINS), np.bincount(place, m, BINS)
-    filled = [(said[b] / cells[b], min(there[b] / cells[b], 1.0), int(cells[b])) for b in range(BINS) if cells[b]]
+    said, true = np.bincount(place, p, BINS), np.bincount(place, there.ravel(), BINS)
+    filled = [(said[b] / cells[b], true[b] / cells[b], int(cells[b])) for b in range(BINS) if cells[b]]
     error = sum(abs(mean - share) * n for mean, share, n in filled) / len(p)
     return Reliability(float(error), tuple((float(mean), float(share), n) for mean, share, n in filled))
 
@@ -107,8 +109,8 @@ class Calibration:
         return sigmoid(self.slope * logit(probabilities) + self.offset)
 
 
-def fit_calibration(probabilities: Floats, mass: Floats) -> Calibration:
-    """The calibration of probabilities [N, C] on mass [N, C].
+def fit_calibration(probabilities: Floats, there: npt.NDArray[np.bool_]) -> Calibration:
+    """The calibration of probabilities [N, C] of labels that are there or not [N, C].
 
     `after` is measured with each half of the images calibrated by the other half.
     """
@@ -116,9 +118,16 @@ def fit_calibration(probabilities: Floats, mass: Floats) -> Calibration:
     held_out = np.empty(probabilities.shape)
     for half in (slice(0, None, 2), slice(1, None, 2)):
         other = slice(1 - half.start, None, 2)
-        held_out[half] = fit_logistic(features[other], mass[other])(features[half])
-    whole = fit_logistic(features, mass)
-    return Calibration(whole.slopes[0], whole.offset, reliability(probabilities, mass), reliability(held_out, mass))
+        held_out[half] = _platt(features[other], there[other])(features[half])
+    whole = _platt(features, there)
+    return Calibration(whole.slopes[0], whole.offset, reliability(probabilities, there), reliability(held_out, there))
+
+
+def _platt(features: Floats, there: npt.NDArray[np.bool_]) -> Logistic:
+    """The regression with Platt's targets a little off 1 and 0: where one value parts the labels, no slope were steep enough."""
+    positives = int(there.sum())
+    target = np.where(there, (positives + 1) / (positives + 2), 1 / (there.size - positives + 2))
+    return fit_logistic(features, target, 1 - target)
 
 
 def from_json(values: dict[str, Any]) -> Calibration:

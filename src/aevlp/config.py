@@ -14,6 +14,8 @@ from aevlp.losses.registry import LossOptions
 from aevlp.methods import Method
 from aevlp.sources.registry import SourceOptions
 
+Aim = Literal["f1", "precision", "count"]
+
 
 @dataclass(frozen=True)
 class DataOptions:
@@ -77,7 +79,8 @@ class TrainOptions:
     head_learning_rate: float = 1e-4
     """Learning rate of the head."""
     expected_positives: float | None = None
-    """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4); null: estimated from the data."""
+    """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4), for some losses, and for thresholds without
+    complete validation labels; null: estimated from the data."""
     patience: int | None = 2
     """Stop after this many epochs without a new best validation mAP; null: never."""
     max_drop: float | None = 2.0
@@ -96,6 +99,23 @@ class TrainOptions:
         require(self.max_drop is None or self.max_drop >= 0, "train.max_drop", "at least 0", self.max_drop)
         require(self.patience is None or self.patience >= 1, "train.patience", "at least 1", self.patience)
         require(self.workers >= 1, "train.workers", "at least 1", self.workers)
+
+
+@dataclass(frozen=True)
+class ThresholdOptions:
+    """What the thresholds are chosen for."""
+
+    aim: Aim = "f1"
+    """f1: the best F1 on validation images; precision: as many labels as a precision allows; count: as many as there are."""
+    precision: float = 0.9
+    """The precision wanted with the aim precision."""
+    shrinkage: float = 10.0
+    """Examples with which a class's own threshold weighs as much as the one for all classes; 0: no shrinking."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        require(0 < self.precision <= 1, "thresholds.precision", "above 0 and at most 1", self.precision)
+        require(self.shrinkage >= 0, "thresholds.shrinkage", "at least 0", self.shrinkage)
 
 
 @dataclass(frozen=True)
@@ -120,6 +140,8 @@ class RunOptions:
     """Train every method with the recipe's settings, or each with those that it was published with, where the recipe has them."""
     store: str | None = None
     """Folder of the view store (also: AEVLP_CACHE); none: keep nothing on disk. null: ~/.cache/aevlp/views."""
+    report: bool = True
+    """Write a page about the run, report.html, at its end."""
 
     def __post_init__(self) -> None:
         """Checks the seed."""
@@ -138,13 +160,20 @@ class Config:
     teacher: TeacherOptions  # its defaults, where the method asks no teacher
     model: ModelOptions
     train: TrainOptions
+    thresholds: ThresholdOptions
     loss: LossOptions
     source: SourceOptions
     head: HeadOptions | None  # None: the backbone's own head
 
     def as_recipe(self) -> dict[str, Any]:
         """The options as the nested mapping that a recipe file holds: those that the method has."""
-        sections = {"data": self.data, "model": self.model, "train": self.train, **self._own_sections()}
+        sections = {
+            "data": self.data,
+            "model": self.model,
+            "train": self.train,
+            "thresholds": self.thresholds,
+            **self._own_sections(),
+        }
         return {
             "recipe": self.recipe,
             "method": self.method.name,

@@ -1,4 +1,4 @@
-"""What a classifier says of images, and how good that is: mean average precision."""
+"""What a classifier says of images, and how good that is: mean average precision, and F1 of the labels given."""
 
 from __future__ import annotations
 
@@ -43,6 +43,53 @@ def evaluate(probabilities: npt.NDArray[np.floating], labels: npt.NDArray[np.int
     present = [value for value in per_class.values() if value is not None]
     total = sum(present)
     return Evaluation(total / len(classes), total / len(present) if present else 0.0, per_class)
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """How good given labels are, in percent. A class that no image has and none was given has no F1: the mean is without it."""
+
+    macro_F1: float
+    micro_F1: float
+    precision: float  # of all given labels together; 100 where none is
+    recall: float
+    per_class_F1: tuple[float | None, ...]
+
+
+def label_figures(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) -> LabelFigures:
+    """The figures of given labels [N, C] against labels [N, C], where 1 is positive."""
+    there = labels == 1
+    hits, claims, wanted = (given & there).sum(0), given.sum(0), there.sum(0)
+    own = [200 * float(h) / (n + m) if n + m else None for h, n, m in zip(hits, claims, wanted, strict=True)]
+    known = [value for value in own if value is not None]
+    total = claims.sum() + wanted.sum()
+    return LabelFigures(
+        macro_F1=sum(known) / len(known) if known else 0.0,
+        micro_F1=200 * float(hits.sum()) / total if total else 0.0,
+        precision=100 * float(hits.sum()) / claims.sum() if claims.any() else 100.0,
+        recall=100 * float(hits.sum()) / wanted.sum() if wanted.any() else 0.0,
+        per_class_F1=tuple(own),
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A split's figures: of the order of the probabilities, and of labels given by thresholds and by 0.5."""
+
+    order: Evaluation
+    labels: LabelFigures
+    at_half: LabelFigures
+
+
+def judge(
+    probabilities: npt.NDArray[np.floating],
+    labels: npt.NDArray[np.int8],
+    classes: Sequence[str],
+    given: npt.NDArray[np.bool_],
+) -> Judged:
+    """All figures of probabilities [N, C], of which thresholds give the labels `given` [N, C], against labels [N, C]."""
+    at_half = label_figures(probabilities >= 0.5, labels)
+    return Judged(evaluate(probabilities, labels, classes), label_figures(given, labels), at_half)
 
 
 def over_images(

@@ -42,9 +42,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 def _disk_error(error: BaseException | None) -> OSError | None:
     """The disk's error behind an error: some writers raise one of their own on top of it."""
-    while error is not None and not isinstance(error, OSError):
+    while error is not None and not isinstance(error, OSError | UserError):
         error = error.__context__
-    return error
+    return error if isinstance(error, OSError) else None
 
 
 def cannot_write(path: Path, error: Exception) -> UserError:

@@ -6,6 +6,7 @@ import csv
 import io
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from rich.table import Table
 
 from aevlp.config import Config
 from aevlp.damp.quality import Quality
-from aevlp.data.splits import Dataset, Split
-from aevlp.evaluate import Evaluation
+from aevlp.data.splits import Dataset, Split, data_fingerprint
+from aevlp.evaluate import Judged, evaluate, judge
 from aevlp.files import write_text
 from aevlp.progress import duration
+from aevlp.thresholds import Thresholds
 
 
 def best_epoch(history: Sequence[dict[str, Any]]) -> int:
@@ -39,15 +41,20 @@ def describe_epoch(line: dict[str, Any], epochs: int, seconds: float, *, is_best
     return f"{text}, {line['images_per_second']:.0f} images/s, {duration(seconds)}{', best so far' if is_best else ''}"
 
 
-def summarize(
-    config: Config,
-    data: Dataset,
-    history: Sequence[dict[str, Any]],
-    tested: Evaluation | None,
-    quality: Quality | None,
-    expected_positives: float | None,
-) -> dict[str, Any]:
-    """The content of `result.json`; mAP in percent, pseudo-label figures 0 to 1."""
+@dataclass(frozen=True)
+class Record:
+    """What a training has noted on its way."""
+
+    history: Sequence[dict[str, Any]]  # a line per epoch
+    quality: Quality | None
+    expected_positives: float | None
+    chosen: dict[str, Any]  # options that the source has chosen itself
+
+
+def summarize(config: Config, data: Dataset, record: Record, judged: Judged | None) -> dict[str, Any]:
+    """The content of `result.json`; mAP and F1 in percent, pseudo-label figures 0 to 1; `judged` on the test split."""
+    history, quality = record.history, record.quality
+    tested = judged.order if judged else None
     best = best_epoch(history)
     unknown = dict.fromkeys(("precision", "recall", "accumulated_precision", "accumulated_recall"))
     return {
@@ -62,12 +69,16 @@ def summarize(
         "per_class_AP": tested.per_class_AP if tested else None,
         "val_mAP": history[best - 1]["val_mAP"],
         "val_mAP_present": history[best - 1]["val_mAP_present"],
+        "labels": label_summary(judged),
         "val_labels": "complete" if data.val.truth is not None else "incomplete",
         "pseudo_labels": quality.figures() if quality is not None else unknown,
-        "expected_positives": expected_positives,
+        "expected_positives": record.expected_positives,
+        "chosen": record.chosen,
         "images_per_second": float(np.median([line["images_per_second"] for line in history])),
         "images": {s.name: len(s.names) for s in (data.train, data.val, data.test) if s is not None},
         "classes": list(data.classes),
+        "data": str(data.train.root.resolve()),
+        "fingerprint": data_fingerprint(data),
         "backbone": config.model.backbone,
         "teacher": config.teacher.name if config.method.source.asks_teacher else None,
         "versions": {
@@ -77,15 +88,37 @@ def summarize(
     }
 
 
-def evaluation_table(measured: Evaluation, split: Split) -> Table:
-    """The figures of a split, for people to read."""
+def label_summary(judged: Judged | None) -> dict[str, float] | None:
+    """The figures of labels given by the thresholds, in percent, with the macro F1 of 0.5 beside them."""
+    if judged is None:
+        return None
+    figures = {name: getattr(judged.labels, name) for name in ("macro_F1", "micro_F1", "precision", "recall")}
+    return {**figures, "macro_F1_at_half": judged.at_half.macro_F1}
+
+
+def evaluation_table(
+    found: npt.NDArray[np.float32], split: Split, classes: Sequence[str], thresholds: Thresholds | None
+) -> Table:
+    """The figures of probabilities [N, C] of a split, for people to read; F1 with the thresholds, if there are any."""
     bound = "" if split.truth is not None else " of observed labels (a lower bound)"
-    table = Table("class", "positives", "AP", title=f"{split.name}: mAP {measured.mAP:.2f}{bound}", title_justify="left")
-    if measured.mAP != measured.mAP_present:
-        table.caption = f"{measured.mAP_present:.2f} over the classes that have a positive"
-    for column, (name, value) in enumerate(measured.per_class_AP.items()):
-        table.add_row(escape(name), str((split.judged_by[:, column] == 1).sum()), "-" if value is None else f"{value:.2f}")
+    order = evaluate(found, split.judged_by, classes)
+    title = f"{split.name}: mAP {order.mAP:.2f}{bound}"
+    columns = {"AP": [_shown(value) for value in order.per_class_AP.values()]}
+    if thresholds is not None:
+        judged = judge(found, split.judged_by, classes, thresholds.above(found))
+        title += f", macro F1 {judged.labels.macro_F1:.2f} ({judged.at_half.macro_F1:.2f} at 0.5)"
+        columns["threshold"] = [f"{value:.3f}" for value in thresholds.classes.values()]
+        columns["F1"] = [_shown(value) for value in judged.labels.per_class_F1]
+    table = Table("class", "positives", *columns, title=title, title_justify="left")
+    if order.mAP != order.mAP_present:
+        table.caption = f"mAP {order.mAP_present:.2f} over the classes that have a positive"
+    for name, positives, *cells in zip(classes, (split.judged_by == 1).sum(0), *columns.values(), strict=True):
+        table.add_row(escape(name), str(positives), *cells)
     return table
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def write_probabilities(path: Path, names: Sequence[str], classes: Sequence[str], found: npt.NDArray[np.float32]) -> None:

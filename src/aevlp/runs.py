@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from aevlp import __version__
 from aevlp.config import Config
 from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.files import cannot_write, whole_file, write_json, write_text
 from aevlp.locks import Claim, claim_file
-from aevlp.recipe import read_recipe
+from aevlp.recipe import read_recipe, recipe_text
 
 # What may differ when a run is resumed: it decides where and how fast things are computed, not what.
-FREE = {"recipe", "device", "store", "train.workers", "teacher.batch_size"}
+FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size"}
 
 
 @dataclass(frozen=True)
@@ -114,8 +112,8 @@ class RunFolder:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         except OSError as error:
             raise cannot_write(self.path, error) from error
-        head = f"# made by: {command}\n# run it again: aevlp train DATA --out RUN --recipe {self.config}\n\n"
-        write_text(self.config, head + yaml.safe_dump(config.as_recipe(), sort_keys=False, allow_unicode=True))
+        again = f"run it again: aevlp train DATA --out RUN --recipe {self.config}"
+        write_text(self.config, recipe_text(config.as_recipe(), f"made by: {command}", again))
 
     def remove_parts(self) -> None:
         """Clears away what a killed process left half-written."""

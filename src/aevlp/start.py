@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.cache import store_root
 from aevlp.config import Config
+from aevlp.engine import is_first_process
 from aevlp.runs import RunFolder, log_to
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
+
+    from aevlp.data.splits import Dataset
 
 log = logging.getLogger("aevlp")
 
@@ -32,6 +35,10 @@ def start_training(
         run.check_resumable(config)
         if (done := run.read_result()) is not None:
             log.info("%s: this run is finished", run.path)
+            if is_first_process() and not run.report.is_file():  # killed after its last figure
+                from aevlp.conclusion import present
+
+                present(run)
             return done
     else:
         run.check_free(overwrite=overwrite)
@@ -44,9 +51,15 @@ def start_training(
     require_examples(data)
 
     from aevlp.engine import make_accelerator
-    from aevlp.train import gather_parts, train
 
-    accelerator = accelerator or make_accelerator(config.engine)
+    return train_on(data, config, run, accelerator or make_accelerator(config.engine), resume=resume)
+
+
+def train_on(data: Dataset, config: Config, run: RunFolder, accelerator: Accelerator, *, resume: bool) -> dict[str, Any]:
+    """Trains on data that is at hand into a run folder that is free or may be resumed, and returns the result."""
+    from aevlp.training import gather_parts, train
+
+    root = store_root(config.run.store)
     parts = gather_parts(config, data, root, accelerator)
     accelerator.wait_for_everyone()  # until all have seen that the folder is free
     claim = run.claim() if accelerator.is_main_process else None

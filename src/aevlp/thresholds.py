@@ -17,28 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.calibration import Calibration, fit_calibration, from_json, logit, sigmoid
-from aevlp.errors import UserError, require
-from aevlp.prevalence import Floats, Labels, estimated_mass
+from aevlp.config import Aim, ThresholdOptions
+from aevlp.errors import UserError
+from aevlp.prevalence import Floats, Labels, estimated_mass, telling
 
 FORMAT = 1
-Aim = Literal["f1", "precision", "count"]
-
-
-@dataclass(frozen=True)
-class ThresholdOptions:
-    """What the thresholds are chosen for."""
-
-    aim: Aim = "f1"
-    """f1: the best F1 on validation images; precision: as many labels as a precision allows; count: as many as there are."""
-    precision: float = 0.9
-    """The precision wanted with the aim precision."""
-    shrinkage: float = 10.0
-    """Examples with which a class's own threshold weighs as much as the one for all classes; 0: no shrinking."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(0 < self.precision <= 1, "thresholds.precision", "above 0 and at most 1", self.precision)
-        require(self.shrinkage >= 0, "thresholds.shrinkage", "at least 0", self.shrinkage)
 
 
 @dataclass(frozen=True)
@@ -53,7 +36,7 @@ class Thresholds:
     positives: float  # labels per image that were counted on
     overall: float
     classes: dict[str, float]
-    calibration: Calibration
+    calibration: Calibration | None  # None: it takes complete labels
 
     def above(self, probabilities: Floats) -> npt.NDArray[np.bool_]:
         """Which labels are given for probabilities [N, C]."""
@@ -72,11 +55,13 @@ def fit_thresholds(
 ) -> Thresholds:
     """The thresholds for probabilities [N, C] of images with these labels [N, C].
 
-    Where they are not complete, `expected_positives` per image may be given.
+    Where they are not complete, `expected_positives` per image may be given, and images of which nothing is known are left out.
     """
     if is_complete:
         mass = (labels == 1).astype(np.float64)
     else:
+        if (tells := telling(labels)).any():
+            probabilities, labels = probabilities[tells], labels[tells]
         # What an image has is what the best F1 finds in it, whatever the labels are wanted for.
         best = replace(options, aim="f1")
         mass = estimated_mass(labels, lambda mass: probabilities >= _fit(probabilities, mass, best)[1], expected_positives)
@@ -90,7 +75,7 @@ def fit_thresholds(
         positives=float(mass.sum(1).mean()),
         overall=overall,
         classes=dict(zip(classes, map(float, own), strict=True)),
-        calibration=fit_calibration(probabilities, mass),
+        calibration=fit_calibration(probabilities, labels == 1) if is_complete else None,
     )
 
 
@@ -106,14 +91,16 @@ def _fit(probabilities: Floats, mass: Floats, options: ThresholdOptions) -> tupl
     return overall, sigmoid(share * logit(np.array(own)) + (1 - share) * logit(np.array([overall])))
 
 
-def threshold(values: Floats, mass: Floats, aim: Aim, precision: float = 0.9) -> float:
+def threshold(
+    values: Floats, mass: Floats, aim: Aim, precision: float = 0.9, counted: npt.NDArray[np.bool_] | None = None
+) -> float:
     """The threshold on values [M] that serves the aim best, for cells with these masses [M]: half-way between two values.
 
-    A precision that cannot be reached gives the highest that can.
+    A precision that cannot be reached gives the highest that can. `counted` [M]: the cells that labels are given to; None: all.
     """
     order = np.argsort(-values, kind="stable")
     ranked = values[order].astype(np.float64)
-    given = np.arange(1, len(values) + 1)
+    given = np.arange(1, len(values) + 1) if counted is None else np.cumsum(counted[order])
     hits = np.minimum(np.cumsum(mass[order]), given)
     there = mass.sum()
     if aim == "f1":
@@ -122,7 +109,7 @@ def threshold(values: Floats, mass: Floats, aim: Aim, precision: float = 0.9) ->
         merit = -np.abs(given - there)
     else:
         is_enough = hits >= precision * given - 1e-9
-        merit = np.where(is_enough, given, hits / given - 1)
+        merit = np.where(is_enough, given, hits / np.maximum(given, 1) - 1)
     is_last_of_equals = np.append(ranked[1:] < ranked[:-1], True)
     best = int(np.where(is_last_of_equals, merit, -np.inf).argmax())
     below = ranked[best + 1] if best + 1 < len(ranked) else 0.0
@@ -139,12 +126,14 @@ def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
     if not file.is_file():
         raise UserError(f"{file}: the run has no thresholds yet; make them with aevlp thresholds {file.parent} DATA")
     try:
-        values = json.loads(file.read_text())
+        values = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))  # as `write_text` writes
         number = values.pop("format")
         if number > FORMAT:
             raise UserError(f"{file}: written by a newer aevlp (format {number}, this one knows {FORMAT}); update aevlp")
-        found = Thresholds(**{**values, "calibration": from_json(values["calibration"])})
-    except (KeyError, TypeError, ValueError) as error:
+        calibration = None if values["calibration"] is None else from_json(values["calibration"])
+        own = {name: float(value) for name, value in values["classes"].items()}
+        found = Thresholds(**{**values, "classes": own, "calibration": calibration})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{file}: not a file of thresholds ({error}); make it anew with aevlp thresholds {file.parent} DATA"
         ) from None

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +14,18 @@ import torch
 from accelerate.utils import broadcast
 from torch import Tensor
 
+from aevlp.conclusion import conclude
 from aevlp.config import Config, TrainOptions
 from aevlp.damp.quality import Quality
-from aevlp.data.fingerprint import set_fingerprint
-from aevlp.data.splits import Dataset, Split
+from aevlp.data.splits import Dataset, Split, data_fingerprint
 from aevlp.errors import UserError
 from aevlp.evaluate import evaluate_split, over_images, probabilities
 from aevlp.loader import ImageBatches, TrainingOrder
 from aevlp.losses import Loss
 from aevlp.model import Classifier, build_classifier
-from aevlp.model_folder import load_classifier, save_classifier
+from aevlp.model_folder import save_classifier
 from aevlp.progress import progress
-from aevlp.results import best_epoch, describe_epoch, summarize, tracker_for
+from aevlp.results import Record, best_epoch, describe_epoch, tracker_for
 from aevlp.runs import RunFolder
 from aevlp.seeds import seed_for
 from aevlp.sources import Moment, Source, Task
@@ -56,7 +55,7 @@ def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: 
         )
     labels = training_labels(data.train, method.loss)
     classifier = build_classifier(config.model, data.classes, config.run.seed, method.head, config.head)
-    source = method.source.make(Task(data.train, data.classes, config, root, accelerator), config.source)
+    source = method.source.make(Task(data.train, data.classes, config, root, accelerator, data.val), config.source)
     return Parts(labels, source, classifier)
 
 
@@ -153,14 +152,10 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     if tracker is not None:
         tracker.close()
 
-    best = load_classifier(run.model).to(accelerator.device)
-    tested = evaluate_split(best, data.test, data.classes, config.train.workers, accelerator) if data.test is not None else None
-    result = summarize(config, data, history, tested, quality, expected)
+    record = Record(history, quality, expected, source.chosen())
     if accelerator.is_main_process:
         run.write_metrics(history)  # a run killed after its last checkpoint lacks the last line
-        run.write_result(result)
-    accelerator.wait_for_everyone()
-    return result
+    return conclude(config, data, source, run, accelerator, record)
 
 
 def make_optimizer(classifier: Classifier, options: TrainOptions, source: Source | None = None) -> torch.optim.Optimizer:
@@ -271,12 +266,3 @@ def should_stop(values: Sequence[float], patience: int | None, max_drop: float |
     best = max(values)
     is_late = patience is not None and len(values) - 1 - values.index(best) >= patience
     return is_late or (max_drop is not None and best - values[-1] > max_drop)
-
-
-def data_fingerprint(data: Dataset) -> str:
-    """Names the images, labels and classes of a data set."""
-    parts = [set_fingerprint(data.classes, ["class"] * len(data.classes))]
-    for split in (data.train, data.val, data.test):
-        if split is not None:
-            parts += [split.name, set_fingerprint(split.names, split.digests), blake2b(split.observed.tobytes()).hexdigest()]
-    return " ".join(parts)

@@ -14,7 +14,7 @@ from aevlp.cores import a_core_each
 from aevlp.engine import autocast, teacher_precision
 from aevlp.model import Classifier
 from aevlp.teacher import Teacher
-from aevlp.train import make_optimizer
+from aevlp.training import make_optimizer
 
 
 class BareTeacher:

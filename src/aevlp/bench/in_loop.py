@@ -27,7 +27,7 @@ from aevlp.model import build_classifier
 from aevlp.seeds import seed_for
 from aevlp.sources.damp import DampOptions
 from aevlp.teacher import Teacher, load_teacher
-from aevlp.train import expected_positives, make_optimizer
+from aevlp.training import expected_positives, make_optimizer
 
 
 class ImagesWithViews(Items[tuple[int, Tensor, Tensor]]):

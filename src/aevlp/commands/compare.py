@@ -9,6 +9,7 @@ from aevlp.arguments import swept
 from aevlp.commands.printing import conclude
 from aevlp.compare import check_place
 from aevlp.compare import compare as run_sweep
+from aevlp.engine import is_first_process
 from aevlp.errors import require
 from aevlp.options import Parser
 
@@ -18,7 +19,7 @@ def compare(argv: Sequence[str]) -> None:
 
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
-        parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the runs and results.csv")
+        parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for runs, results.csv and report.html")
         parser.add_argument("--seeds", type=int, default=1, metavar="N", help="train each with seeds 0..N-1 (default: 1)")
         parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (default: 1)")
 
@@ -28,4 +29,10 @@ def compare(argv: Sequence[str]) -> None:
     trials = sweep.trials(given.seeds)
     check_place(given.out, trials)
     outcomes = run_sweep(sweep, trials, given.data, given.out, jobs=given.jobs)
-    conclude(sweep, outcomes, title=str(given.data), caption=f"every run: {given.out / 'results.csv'}")
+
+    from aevlp.report.compare_page import REPORT, write_compare_report
+
+    if is_first_process():
+        write_compare_report(given.out, sweep, outcomes, data=given.data)
+    where = f"every run: {given.out / 'results.csv'}; report: {given.out / REPORT}"
+    conclude(sweep, outcomes, title=str(given.data), caption=where)

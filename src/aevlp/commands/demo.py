@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aevlp.commands.printing import conclude
 from aevlp.config import EngineOptions
+from aevlp.engine import is_first_process
 from aevlp.errors import require
 from aevlp.options import Parser, options_of
 
@@ -31,5 +32,10 @@ def demo(argv: Sequence[str]) -> None:
 
     engine = {key: value for key, value in vars(given).items() if key in ("device", "precision")}
     sweep, outcomes = tour(given.out, given.methods.split(","), given.seeds, engine)
-    where = f"everything is in {given.out}: world/ (images), views/ (store), METHOD-SEED/ (runs)"
+
+    from aevlp.report.compare_page import write_compare_report
+
+    if is_first_process():
+        write_compare_report(given.out, sweep, outcomes, data=given.out / "world")
+    where = f"everything is in {given.out}: report.html, world/ (images), views/ (store), METHOD-SEED/ (runs)"
     conclude(sweep, outcomes, title="demo world", caption=where)

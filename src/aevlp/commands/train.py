@@ -15,6 +15,12 @@ from aevlp.runs import RunFolder
 
 def train(argv: Sequence[str]) -> None:
     """Train a classifier that finds all labels from images of which only some are known."""
+    result, out = trained(argv)
+    show(_summary(result, out))
+
+
+def trained(argv: Sequence[str]) -> tuple[dict[str, Any], Path]:
+    """(the result of the run, its folder) for the arguments of the command."""
 
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
@@ -28,8 +34,8 @@ def train(argv: Sequence[str]) -> None:
 
     from aevlp.start import start_training
 
-    result = start_training(config, given.data, RunFolder(given.out), resume=given.resume, overwrite=given.overwrite)
-    show(_summary(result, given.out))
+    run = RunFolder(given.out)
+    return start_training(config, given.data, run, resume=given.resume, overwrite=given.overwrite), given.out
 
 
 def _summary(result: dict[str, Any], out: Path) -> str:
@@ -42,4 +48,5 @@ def _summary(result: dict[str, Any], out: Path) -> str:
         lines.append(f"test mAP {result['mAP']:.2f}")
         if abs(result["mAP"] - result["mAP_present"]) > 1e-9:
             lines[-1] += f" ({result['mAP_present']:.2f} over the classes that have a positive there)"
+        lines.append(f"labels by thresholds: macro F1 {result['labels']['macro_F1']:.2f} on test")
     return "\n".join([*lines, f"model and figures: {out}"])

@@ -33,7 +33,7 @@ def step(
     from aevlp.model import build_classifier
     from aevlp.recipe import build_config
     from aevlp.sources import Moment
-    from aevlp.train import Stage, expected_positives, gather_parts, make_optimizer, train_epoch
+    from aevlp.training import Stage, expected_positives, gather_parts, make_optimizer, train_epoch
 
     write_images(bench.folder / "set", train=images, val=4, width=width, height=height)
     values = {

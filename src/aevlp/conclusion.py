@@ -1,0 +1,75 @@
+"""What follows the last epoch: thresholds, the figures on the test split, and what tells about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aevlp.config import Config
+from aevlp.data.splits import Dataset, Split
+from aevlp.evaluate import judge, probabilities
+from aevlp.files import write_json
+from aevlp.model_card import write_card
+from aevlp.model_folder import load_classifier
+from aevlp.report.evidence import gather, write_evidence
+from aevlp.report.page import write_report
+from aevlp.results import Record, summarize
+from aevlp.runs import RunFolder
+from aevlp.sources import Source
+from aevlp.thresholds import Thresholds, as_json, fit_thresholds
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+def conclude(
+    config: Config, data: Dataset, source: Source, run: RunFolder, accelerator: Accelerator, record: Record
+) -> dict[str, Any]:
+    """The result of a training that is over; everything that a finished run has is written."""
+    best = load_classifier(run.model).to(accelerator.device)
+    engine = (config.train.workers, accelerator)
+    on_val = probabilities(best, data.val.paths, *engine)
+    thresholds = thresholds_for(config, data.val, data.classes, on_val)
+    shown, judged = (data.val, on_val), None
+    if data.test is not None:
+        shown = (data.test, probabilities(best, data.test.paths, *engine))
+        judged = judge(shown[1], data.test.judged_by, data.classes, thresholds.above(shown[1]))
+    evidence = gather(config, data, best, source, shown, thresholds, accelerator) if config.run.report else None
+    result = summarize(config, data, record, judged)
+    if accelerator.is_main_process:
+        write_thresholds(run, thresholds)
+        if evidence is not None:
+            write_evidence(run.evidence, evidence)
+        run.write_result(result)
+        present(run)
+    accelerator.wait_for_everyone()
+    return result
+
+
+def thresholds_for(config: Config, split: Split, classes: Sequence[str], found: npt.NDArray[np.float32]) -> Thresholds:
+    """Thresholds fitted on what a model found [N, C] in the images of a split, by the options of `config`."""
+    return fit_thresholds(
+        found,
+        split.judged_by,
+        classes,
+        config.thresholds,
+        is_complete=split.truth is not None,
+        expected_positives=config.train.expected_positives,
+        split=split.name,
+    )
+
+
+def write_thresholds(run: RunFolder, thresholds: Thresholds) -> None:
+    """Writes them into the run and, for those who take the model alone, into the model's folder."""
+    for file in (run.model / run.thresholds.name, run.thresholds):
+        write_json(file, as_json(thresholds))
+
+
+def present(run: RunFolder) -> None:
+    """Writes the model card and the report of a finished run, from what is in its folder."""
+    write_card(run)
+    if run.evidence.is_file():
+        write_report(run)
