@@ -21,6 +21,7 @@ from aevlp.checkpoints import Checkpoint, local_checkpoint, quiet_loading
 from aevlp.errors import UserError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PROPOSED = "fedcba9876543210fedcba9876543210fedcba98"
 FILES = {
     "config.json": b'{"model_type": "clip"}',
     "preprocessor_config.json": b'{"size": 32}',
@@ -49,6 +50,8 @@ class Hub:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        self.proposals: list[dict[str, Any]] = []
+        self.proposed: dict[str, bytes] = {}  # the files in the seventh proposal
         self.refusal: tuple[int, str] | None = None
         self.requests: list[str] = []
         hub = self
@@ -59,17 +62,23 @@ class Hub:
 
             def do_GET(self) -> None:
                 hub.requests.append(self.path)
+                is_proposed = PROPOSED in self.path or "refs%2Fpr%2F7" in self.path
+                commit, files = (PROPOSED, hub.proposed) if is_proposed else (COMMIT, hub.files)
                 if hub.refusal:
                     self.answer(b"", {"X-Error-Code": hub.refusal[1]}, hub.refusal[0])
+                elif "/discussions" in self.path:
+                    common = {"createdAt": "2024-01-01T00:00:00.000Z", "repo": {"name": "owner/model", "type": "model"}}
+                    found = [{**common, "status": "open", "isPullRequest": True, **one} for one in hub.proposals]
+                    self.answer(json.dumps({"discussions": found, "count": len(found), "start": 0}).encode())
                 elif "/resolve/" in self.path:
-                    content = hub.files[self.path.split(f"/resolve/{COMMIT}/")[1]]
-                    self.answer(content, {"ETag": f'"{hash(content)}"', "X-Repo-Commit": COMMIT})
+                    content = files[self.path.split(f"/resolve/{commit}/")[1]]
+                    self.answer(content, {"ETag": f'"{hash(content)}"', "X-Repo-Commit": commit})
                 elif "/tree/" in self.path:
-                    entries = [{"type": "file", "path": n, "size": len(c), "oid": n} for n, c in hub.files.items()]
+                    entries = [{"type": "file", "path": n, "size": len(c), "oid": n} for n, c in files.items()]
                     self.answer(json.dumps(entries).encode())
                 else:
-                    siblings = [{"rfilename": name} for name in hub.files]
-                    self.answer(json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": siblings}).encode())
+                    siblings = [{"rfilename": name} for name in files]
+                    self.answer(json.dumps({"id": "owner/model", "sha": commit, "siblings": siblings}).encode())
 
             def answer(self, content: bytes, headers: dict[str, str] | None = None, code: int = 200) -> None:
                 self.send_response(code)
@@ -150,7 +159,16 @@ def test_every_shard_counts(tmp_path: Path):
         (without("config.json"), "has no config.json"),
         (FILES | {"config.json": b"{not json"}, r"config.json cannot be read as JSON \(JSONDecodeError"),
         (FILES | {"config.json": b"[]"}, "config.json is not a JSON object"),
-        (without("model.safetensors"), r"has no weights \(model.safetensors or pytorch_model.bin\)"),
+        (without("model.safetensors"), r"has no weights \(model.safetensors\)$"),
+        (
+            without("model.safetensors") | {"pytorch_model.bin": b""},
+            r"has only pickled weights .*never opened; if you trust them, convert them once: python -c \"from transformers ",
+        ),
+        (without("model.safetensors") | {"pytorch_model.bin.index.json": b"{}"}, "has only pickled weights"),
+        (
+            FILES | {"config.json": b'{"transformers_weights": "adapter_model.bin"}'},
+            "names adapter_model.bin as its weights in config.json, which are not safetensors and are never opened",
+        ),
         (without("tokenizer.json"), "has no tokenizer"),
         (without("model.safetensors") | {"model.safetensors.index.json": b"{}"}, "has no weight_map"),
     ],
@@ -215,9 +233,27 @@ def test_a_download_takes_only_what_a_checkpoint_needs_and_happens_once(hub: Hub
     assert capfd.readouterr() == ("", "")
 
 
-def test_pickled_weights_are_fetched_if_there_are_no_others(hub: Hub):
-    hub.files = without("model.safetensors") | {"pytorch_model.bin": b"pickled"}
-    assert (teacher("owner/model").folder / "pytorch_model.bin").read_bytes() == b"pickled"
+PICKLED = without("model.safetensors") | {"pytorch_model.bin": b"pickled"}
+CONVERSION = {"title": "Adding `safetensors` variant of this model", "num": 7, "author": {"name": "SFconvertbot"}}
+
+
+def test_of_pickled_weights_the_hubs_own_conversion_is_taken_and_found_again(hub: Hub):
+    hub.files, hub.proposed = PICKLED, FILES | {"pytorch_model.bin": b"pickled"}
+    hub.proposals = [{"title": "Add a licence", "num": 5, "author": {"name": "SFconvertbot"}}, CONVERSION]
+    checkpoint = teacher("owner/model")
+    assert {file.name: file.read_bytes() for file in checkpoint.folder.iterdir()} == FILES
+    assert checkpoint.fingerprint == f"owner/model@{PROPOSED}"
+    hub.requests.clear()
+    assert teacher("owner/model") == checkpoint
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("proposals", [[], [CONVERSION | {"author": {"name": "somebody"}}]])
+def test_pickled_weights_on_the_hub_are_refused_and_never_fetched(hub: Hub, cache: Path, proposals: list[dict[str, Any]]):
+    hub.files, hub.proposed, hub.proposals = PICKLED, FILES, proposals
+    with pytest.raises(UserError, match=r"--teacher owner/model: the model on the hub has only pickled weights .*`hf download"):
+        teacher("owner/model")
+    assert not list(cache.rglob("pytorch_model.bin"))
 
 
 def test_a_half_cached_model_is_completed(hub: Hub, cache: Path):

@@ -5,7 +5,8 @@ from accelerate import Accelerator
 from PIL import Image
 
 from aevlp.data.images import BadImage
-from aevlp.loader import ImageBatches, PlainOrder, TrainingOrder
+from aevlp.loader import AHEAD, ImageBatches, PlainOrder, TrainingOrder, read_ahead
+from aevlp.model import pixels_of
 
 
 def test_an_epoch_shows_every_image_once_half_of_them_flipped():
@@ -57,3 +58,40 @@ def test_an_image_that_cannot_be_read_is_named(paths):
     paths[7].write_bytes(b"no image")
     with pytest.raises(BadImage, match=r"7\.png"):
         list(ImageBatches(paths, 8, PlainOrder(11), 2, 2, Accelerator(cpu=True)))
+
+
+def test_reading_ahead_tells_what_cannot_be_read_and_goes_on(paths):
+    paths[3].write_bytes(b"no image")
+    paths[4].unlink()
+    batches = [paths[:3], paths[3:5], [], paths[5:7]]
+    found = list(read_ahead(batches, lambda path: pixels_of(path, 8), 8, 2))
+    assert [batch.items for batch in found] == [paths[:3], [], [], paths[5:7]]
+    assert [batch.pixels[:, 0, 0, 0].tolist() for batch in found] == [[0, 10, 20], [], [], [50, 60]]
+    assert [(path, error.reason) for path, error in found[1].bad] == [
+        (paths[3], "not an image, or of an unknown format"),
+        (paths[4], "no such file"),
+    ]
+    assert not found[0].bad
+
+
+def test_an_error_that_is_no_bad_image_is_an_error(paths):
+    def read(path):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(read_ahead([paths], read, 8, 2))
+
+
+def test_batches_are_taken_as_they_are_needed(paths):
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield paths[:2]
+
+    stream = read_ahead(endless(), lambda path: pixels_of(path, 8), 8, 2)
+    for _ in range(5):
+        next(stream)
+    assert taken <= 5 + AHEAD

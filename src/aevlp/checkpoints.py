@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 5.0
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
+WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
+LOADERS = {"teacher": "AutoModel", "backbone": "AutoModelForImageClassification"}
+CONVERTER, CONVERSION = "SFconvertbot", "Adding `safetensors` variant of this model"
 TOKENIZER_FILES = (".model", "tokenizer.json", "merges.txt", "vocab.txt")
 CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -123,6 +126,25 @@ def read_json(file: Path) -> dict[str, Any]:
     return content
 
 
+def pickled_only(folder: Path, loader: str) -> str | None:
+    """What to say, after the folder's name, of weights that would have to be unpickled; None where there are others.
+
+    `loader` is the class of transformers that converts them.
+    """
+    config = folder / "config.json"
+    named = read_json(config).get("transformers_weights") if config.is_file() else None
+    if named is not None and ".safetensors" not in str(named):
+        return f"names {named} as its weights in config.json, which are not safetensors and are never opened; take that line out"
+    there = [name for name in (WEIGHTS, PICKLED) if (folder / name).is_file() or (folder / f"{name}.index.json").is_file()]
+    if there != [PICKLED]:
+        return None
+    code = f"from transformers import {loader} as M; M.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
+    return (
+        f"has only pickled weights ({PICKLED}), which could run any code and are never opened; if you trust them, convert them "
+        f'once: python -c "{code}"'
+    )
+
+
 def _problem(folder: Path, role: str) -> str | None:
     """What keeps the folder from being a checkpoint for this role, as the end of a sentence that names the folder."""
     if not folder.is_dir():
@@ -134,8 +156,10 @@ def _problem(folder: Path, role: str) -> str | None:
         weights = _weights(folder)
     except UserError as error:
         return f"is broken: {error}"
+    if problem := pickled_only(folder, LOADERS[role]):
+        return problem
     if not weights:
-        return "has no weights (model.safetensors or pytorch_model.bin)"
+        return f"has no weights ({WEIGHTS})"
     if lacking := [file.name for file in weights if not file.is_file()]:
         return f"lacks the weights file {lacking[0]}"
     if role == "teacher" and not any(file.name.endswith(TOKENIZER_FILES) for file in folder.iterdir()):
@@ -145,14 +169,13 @@ def _problem(folder: Path, role: str) -> str | None:
 
 def _weights(folder: Path) -> list[Path]:
     """The files that transformers would load; of a sharded checkpoint also the shards that are missing."""
-    for name in ("model.safetensors", "pytorch_model.bin"):
-        if (folder / name).is_file():
-            return [folder / name]
-        if (index := folder / f"{name}.index.json").is_file():
-            shards = read_json(index).get("weight_map")
-            if not isinstance(shards, dict) or not shards:
-                raise UserError(f"{index} has no weight_map")
-            return [index, *(folder / shard for shard in sorted(set(shards.values())))]
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (index := folder / f"{WEIGHTS}.index.json").is_file():
+        shards = read_json(index).get("weight_map")
+        if not isinstance(shards, dict) or not shards:
+            raise UserError(f"{index} has no weight_map")
+        return [index, *(folder / shard for shard in sorted(set(shards.values())))]
     return []
 
 
@@ -185,8 +208,12 @@ def _snapshot(name: str, role: str) -> Path:
         raise UserError(f"--{role} {name}: neither a folder nor a name on the hub (owner/name)") from error
     except hub_errors.LocalEntryNotFoundError:
         pass
+    if (converted := next((folder for folder in _cached_proposals(name) if not _problem(folder, role)), None)) is not None:
+        return converted
     try:
-        folder = _download(name)
+        folder = _download(name, role)
+    except UserError:
+        raise
     except Exception as error:  # the kinds of network errors differ between versions of the hub's client
         if isinstance(error, hub_errors.GatedRepoError):
             why = f"access must be asked for at https://huggingface.co/{name}; then run `hf auth login`"
@@ -203,19 +230,51 @@ def _snapshot(name: str, role: str) -> Path:
     return folder
 
 
-def _download(name: str) -> Path:
+def _download(name: str, role: str) -> Path:
     """The snapshot folder of `name` after fetching the files that a checkpoint consists of."""
     from huggingface_hub import snapshot_download
 
-    files = [sibling.rfilename for sibling in _hub_answer(name).siblings or []]
-    weights = [file for file in files if re.fullmatch(r"model(-\d+-of-\d+)?\.safetensors", file)]
-    weights = weights or [file for file in files if re.fullmatch(r"pytorch_model(-\d+-of-\d+)?\.bin", file)]
+    revision, files = None, _files(name)
+    if PICKLED in files and not _safetensors(files):
+        if (revision := _converted(name)) is None:
+            raise UserError(
+                f"--{role} {name}: the model on the hub has only pickled weights ({PICKLED}), which could run any code and are "
+                f"never opened; fetch it with `hf download {name} --local-dir FOLDER`, and --{role} FOLDER says how to convert it"
+            )
+        files = _files(name, revision)
     texts = [file for file in files if "/" not in file and file.endswith((".json", ".txt", ".model"))]
     log.info("downloading %s", name)
-    return Path(snapshot_download(name, allow_patterns=[*texts, *weights]))  # with the hub's own progress bar
+    # With the hub's own progress bar.
+    return Path(snapshot_download(name, revision=revision, allow_patterns=[*texts, *_safetensors(files)]))
 
 
-def _hub_answer(name: str) -> "ModelInfo":
+def _files(name: str, revision: str | None = None) -> list[str]:
+    return [sibling.rfilename for sibling in _hub_answer(name, revision).siblings or []]
+
+
+def _safetensors(files: list[str]) -> list[str]:
+    return [file for file in files if re.fullmatch(r"model(-\d+-of-\d+)?\.safetensors", file)]
+
+
+def _converted(name: str) -> str | None:
+    """The revision in which the hub's own converter proposes safetensors in place of a model's pickled weights, if it does."""
+    from huggingface_hub import HfApi
+
+    proposals = HfApi().get_repo_discussions(name, author=CONVERTER, discussion_type="pull_request", discussion_status="open")
+    return next((p.git_reference for p in proposals if (p.author, p.title) == (CONVERTER, CONVERSION)), None)
+
+
+def _cached_proposals(name: str) -> Iterator[Path]:
+    """The snapshots of a model's proposed revisions that were fetched before."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    model = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
+    for reference in sorted((model / "refs" / "refs" / "pr").glob("*")):
+        yield model / "snapshots" / reference.read_text().strip()
+
+
+def _hub_answer(name: str, revision: str | None = None) -> "ModelInfo":
     """What the hub says of `name`, asked once; an error after PROBE_SECONDS.
 
     The request's own time limit counts for each address of the host, and not for finding the addresses.
@@ -227,7 +286,7 @@ def _hub_answer(name: str) -> "ModelInfo":
 
     def ask() -> None:
         try:
-            answer.set_result(HfApi().model_info(name, timeout=PROBE_SECONDS))
+            answer.set_result(HfApi().model_info(name, revision=revision, timeout=PROBE_SECONDS))
         except Exception as error:
             answer.set_exception(error)
 

@@ -1,4 +1,4 @@
-"""Images as batches of bytes, in the order that the run's seed gives, read ahead by threads.
+"""Images as batches of bytes, read ahead by threads: in the order that the run's seed gives, or as they come.
 
 Threads, not processes: decoding and resizing do not hold Python's lock, and a fork would make this process copy every page of
 memory that it writes to from then on.
@@ -7,16 +7,19 @@ memory that it writes to from then on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from aevlp.data.images import BadImage
 from aevlp.model import pixels_of
 from aevlp.seeds import seed_for
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 Item = tuple[int, bool]  # which image, and whether it is flipped
 AHEAD = 2  # batches
+T = TypeVar("T")
 
 
 class TrainingOrder(Sampler[Item]):
@@ -69,10 +73,59 @@ class _Items(Dataset[Item]):
         return index, flipped
 
 
+@dataclass(frozen=True)
+class ReadBatch(Generic[T]):
+    """Images that were read together, in their order."""
+
+    items: list[T]
+    """Those that could be read."""
+    pixels: Tensor
+    """Theirs: uint8 [items, S, S, 3]."""
+    bad: list[tuple[T, BadImage]]
+    """Those that could not, and why."""
+
+
+def read_ahead(
+    batches: Iterable[Sequence[T]], read: Callable[[T], npt.NDArray[np.uint8]], size: int, workers: int
+) -> Iterator[ReadBatch[T]]:
+    """Batches of any items as pixels, where `read` gives an item's [size, size, 3]; read by threads, a little ahead.
+
+    Batches are taken as they are needed, so that there may be any number of them.
+    """
+
+    def into(place: Tensor, item: T) -> None:
+        place.numpy()[:] = read(item)
+
+    waiting: deque[tuple[Sequence[T], Tensor, list[Future[None]]]] = deque()
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for items in batches:
+            pixels = torch.empty((len(items), size, size, 3), dtype=torch.uint8)
+            waiting.append((items, pixels, [pool.submit(into, *task) for task in zip(pixels, items, strict=True)]))
+            if len(waiting) > AHEAD:
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _finished(items: Sequence[T], pixels: Tensor, reads: Sequence[Future[None]]) -> ReadBatch[T]:
+    good, bad = [], []
+    for place, (item, read) in enumerate(zip(items, reads, strict=True)):
+        try:
+            read.result()
+            good.append(place)
+        except BadImage as error:
+            bad.append((item, error))
+    return ReadBatch([items[place] for place in good], pixels[good] if bad else pixels, bad)
+
+
 class ImageBatches:
     """Image files as (indices [B], pixels uint8 [B, S, S, 3] on the device), this process's share of each batch.
 
     A last batch that cannot be shared evenly is filled up with images from the beginning. Can be gone through again and again.
+    An image that cannot be read is an error.
     """
 
     def __init__(
@@ -83,24 +136,12 @@ class ImageBatches:
         self.items = accelerator.prepare_data_loader(items, device_placement=False)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        waiting: deque[tuple[Tensor, Tensor, list[Future[None]]]] = deque()
-        pool = ThreadPoolExecutor(self.workers)
-        try:
-            for index, flipped in self.items:
-                pixels = torch.empty((len(index), self.size, self.size, 3), dtype=torch.uint8)
-                tasks = zip(pixels, index.tolist(), flipped.tolist(), strict=True)
-                waiting.append((index, pixels, [pool.submit(self._read, *task) for task in tasks]))
-                if len(waiting) > AHEAD:
-                    yield self._finished(*waiting.popleft())
-            while waiting:
-                yield self._finished(*waiting.popleft())
-        finally:
-            pool.shutdown(cancel_futures=True)
+        batches = (list(zip(index.tolist(), flipped.tolist(), strict=True)) for index, flipped in self.items)
+        for batch in read_ahead(batches, self._pixels, self.size, self.workers):
+            for _, error in batch.bad:
+                raise error
+            yield torch.tensor([index for index, _ in batch.items]), batch.pixels.to(self.device)
 
-    def _read(self, place: Tensor, index: int, flipped: bool) -> None:
-        place.numpy()[:] = pixels_of(self.paths[index], self.size, flipped=flipped)
-
-    def _finished(self, index: Tensor, pixels: Tensor, reads: Sequence[Future[None]]) -> tuple[Tensor, Tensor]:
-        for read in reads:
-            read.result()
-        return index, pixels.to(self.device)
+    def _pixels(self, item: Item) -> npt.NDArray[np.uint8]:
+        index, flipped = item
+        return pixels_of(self.paths[index], self.size, flipped=flipped)

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from safetensors import SafetensorError
 
-from aevlp.checkpoints import ImageSettings, image_settings, quiet_loading, read_json
+from aevlp.checkpoints import ImageSettings, image_settings, pickled_only, quiet_loading, read_json
 from aevlp.errors import UserError, one_line
 from aevlp.files import cannot_write, write_json
 from aevlp.heads import HEADS
@@ -68,10 +68,20 @@ def _processor(images: ImageSettings) -> dict[str, Any]:
     }
 
 
+def model_classes(folder: Path) -> list[str]:
+    """The class names of the model in a folder, in its order, without loading it."""
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder}: no trained model here (config.json is missing); is the training finished?")
+    names = read_json(folder / "config.json").get("id2label") or {}
+    return [names[key] for key in sorted(names, key=int)]
+
+
 def load_classifier(folder: Path) -> Classifier:
     """The classifier that `save_classifier` wrote."""
     from transformers import AutoModelForImageClassification
 
+    if (problem := pickled_only(folder, "AutoModelForImageClassification")) is not None:
+        raise UserError(f"{folder}: the model in it {problem}")
     if not (folder / "model.safetensors").is_file():
         raise UserError(f"{folder}: no trained model here (model.safetensors is missing); is the training finished?")
     config = read_json(folder / "config.json")
@@ -81,7 +91,9 @@ def load_classifier(folder: Path) -> Classifier:
             if config.get("model_type") == OWN_TYPE:
                 network, own = _load_own(folder, config)
             else:
-                network = AutoModelForImageClassification.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+                network = AutoModelForImageClassification.from_pretrained(
+                    folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
+                )
     except Exception as error:
         raise UserError(f"{folder}: the model in it cannot be loaded ({one_line(error)})") from error
     return Classifier(network, image_settings(folder), own)
@@ -109,6 +121,7 @@ def _load_own(folder: Path, config: dict[str, Any]) -> tuple[PreTrainedModel, Ow
         folder,
         config=plain.config_class.from_dict({**config, "model_type": saved["backbone_type"]}),
         local_files_only=True,
+        use_safetensors=True,
         dtype=torch.float32,
         output_loading_info=True,
     )

@@ -15,8 +15,11 @@ log = logging.getLogger("aevlp")
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of items just finished; of several processes, the first shows its own."""
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of items just finished; of several processes, the first shows its own.
+
+    Without a total (None: nobody knows yet how many there are) it tells how many are done, and how fast.
+    """
     if is_first_process() and sys.stderr.isatty():
         with _bar(what, total) as advance:
             yield advance
@@ -29,27 +32,29 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         nonlocal done, last
         done += count
         now = time.monotonic()
-        if is_first_process() and now - last >= LINE_EVERY and done < total:
-            last = now
-            rate = done / (now - started)
+        if not is_first_process() or now - last < LINE_EVERY or (total is not None and done >= total):
+            return
+        last = now
+        rate = done / (now - started)
+        if total is None:
+            log.info("%s: %d images, %.1f/s", what, done, rate)
+        else:
             log.info("%s: %d of %d images, %.1f/s, %s left", what, done, total, rate, duration((total - done) / rate))
 
     yield line
 
 
 @contextmanager
-def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def _bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("images, {task.fields[rate]:.1f}/s,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
+    rate = "images, {task.fields[rate]:.1f}/s"
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
+    if total is None:
+        columns += [TextColumn("{task.completed:.0f}"), TextColumn(rate)]
+    else:
+        columns += [MofNCompleteColumn(), TextColumn(f"{rate},"), TimeRemainingColumn(), TextColumn("left")]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total, rate=0.0)
 

@@ -164,7 +164,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
             if not (hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features")):
                 raise UserError(f"{folder}: a {config.model_type} model does not embed both images and texts")
             model, report = AutoModel.from_pretrained(
-                folder, config=config, dtype=torch.float32, output_loading_info=True, **local
+                folder, config=config, dtype=torch.float32, output_loading_info=True, use_safetensors=True, **local
             )
             try:
                 tokenizer = AutoTokenizer.from_pretrained(folder, config=config, **local)

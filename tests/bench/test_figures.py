@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from aevlp.bench.figures import FIGURES, growth
+from aevlp.bench.figures import FIGURES, growth, predict
 from aevlp.bench.registry import Bench
 from aevlp.config import EngineOptions
 from aevlp.engine import make_accelerator
@@ -12,6 +12,7 @@ from tests.bench.tiny import TINY
 
 GOALS = {
     "scoring": [">= 0.95", ">= 0.95", ">= 0.95"],
+    "predict": [">= 0.9", ">= 0.9", ">= 0.9"],
     "views": [">= 2.5", ""],
     "step": [">= 0.95"],
     "labels": [">= 20,000", "", ">= 20,000", ""],
@@ -32,8 +33,8 @@ def bench(tmp_path, accelerator):
 
 
 def test_every_figure_is_tried_here():
-    assert {*TINY, "growth"} == set(FIGURES)
-    assert [figure.name for figure in FIGURES.values() if figure.takes_long] == ["growth"]
+    assert {*TINY, "growth", "predict-memory"} == set(FIGURES)
+    assert [figure.name for figure in FIGURES.values() if figure.takes_long] == ["growth", "predict-memory"]
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -95,6 +96,23 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
         theirs = source.labels(epoch)[[index for index, _ in order]]
         assert (theirs == 1).any()
         assert (mine == theirs).float().mean() > 0.97  # two ways to cut a tile differ in the last bit
+
+
+def test_the_memory_of_prediction_is_that_of_the_command_on_many_names(bench, monkeypatch):
+    seen = []
+
+    def cost(words):
+        words = list(map(str, words))
+        names = sorted(Path(words[2]).iterdir())
+        seen.append((words[0], len(names), len({name.stat().st_ino for name in names})))
+        return growth.Cost(seconds=len(names), peak=300 + len(names))
+
+    monkeypatch.setattr(predict, "_cost", cost)
+    (row,) = FIGURES["predict-memory"].measure(bench, images=40, different=12, repeats=2)
+    assert seen == [("predict", 10, 10), ("predict", 40, 12), ("predict", 40, 12), ("predict", 10, 10)]
+    assert row.value == pytest.approx(340 / 310)
+    assert (row.goal, row.is_met) == ("<= 1.05", False)
+    assert row.absolute["MB, 40 images"] == 340
 
 
 def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatch):

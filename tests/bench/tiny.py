@@ -8,6 +8,7 @@ SMALL = {"width": 60, "height": 40}
 TINY: dict[str, dict[str, Any]] = {
     "scoring": {**SMALL, "repeats": 2, "images": 3, "side": 32, "layers": 1, "grid": 2},
     "views": {"repeats": 2, "images": 2, "side": 64, "grid": 2},
+    "predict": {**SMALL, "repeats": 2, "images": 40, "side": 32, "workers": 1, "backbone": RESNET},
     "step": {**SMALL, "repeats": 2, "images": 24, "side": 32, "workers": 1, "backbone": RESNET},
     "labels": {"repeats": 2, "images": 300, "classes": 5},
     "int8": {"repeats": 2, "images": 2, "side": 32, "layers": 1, "scenes": 20},

@@ -120,6 +120,29 @@ def test_leaving_out_images_changes_nothing_for_the_others(has_val: bool) -> Non
     assert sum(len(getattr(less, name).names) for name in ("train", "val", "test")) == 54
 
 
+def test_a_part_has_some_of_the_images_in_the_order_asked_for() -> None:
+    whole = prepare(table(random_labels(30)), observe="single").train
+    some = np.array([5, 2, 11])
+    part = whole.part(some)
+    assert part.names == tuple(whole.names[row] for row in some)
+    assert part.digests == tuple(whole.digests[row] for row in some)
+    assert (part.name, part.root, list(part.paths)) == ("train", ROOT, [whole.paths[row] for row in some])
+    assert np.array_equal(part.observed, whole.observed[some])
+    assert part.truth is not None
+    assert whole.truth is not None
+    assert np.array_equal(part.truth, whole.truth[some])
+    assert part.whole is whole
+    assert whole.whole is None
+
+
+def test_a_part_of_a_part_belongs_to_the_whole() -> None:
+    whole = prepare(table(random_labels(30))).train
+    inner = whole.part(np.arange(10, 20)).part(np.array([3, 0]))
+    assert inner.names == (whole.names[13], whole.names[10])
+    assert inner.whole is whole
+    assert inner.truth is None
+
+
 def refusal(*args: ImageTable, **options: object) -> str:
     with pytest.raises(UserError) as caught:
         prepare(*args, **options)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """Class names: the list a user fixes in `classes.txt`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from aevlp.errors import UserError
@@ -21,6 +21,16 @@ def text_of(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+
+
+def lines_of(path: Path, *, newline: str) -> Iterator[str]:
+    """The lines of a UTF-8 file with their ends, read as they are asked for; `newline` as `open` takes it."""
+    try:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            yield from file
+    except UnicodeDecodeError:
+        text_of(path)  # says which byte it is: here it is counted from where the last piece began
+        raise
 
 
 def fixed_classes(folder: Path) -> tuple[str, ...] | None:

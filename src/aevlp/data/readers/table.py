@@ -4,6 +4,7 @@ Names of labels in a column `labels` (and `negatives`), or one column per class 
 """
 
 import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from aevlp.data.classes import CLASSES_FILE, fixed_classes, some, unknown_class
 from aevlp.data.readers import register
-from aevlp.data.rows import SUFFIXES, Row, columns_and_rows
+from aevlp.data.rows import SUFFIXES, Row, Rows, columns_and_rows
 from aevlp.data.table import SPLIT_NAMES, ImageTable
 from aevlp.errors import UserError
 from aevlp.nearest import did_you_mean
@@ -76,6 +77,17 @@ def read(path: Path) -> ImageTable:
     )
 
 
+def image_names(file: Path) -> Iterator[str]:
+    """The image that each row names, relative to the table, read as they are asked for; labels are not looked at."""
+    rows = Rows(file)
+    column: str | None = None
+    for row in rows:
+        column = column or _image_column(rows.columns, file)
+        yield _image_name(row, column, f"{file}, line {row.line}")
+    if column is None:
+        _image_column(rows.columns, file)
+
+
 def _file(path: Path) -> Path:
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return path
@@ -85,21 +97,30 @@ def _file(path: Path) -> Path:
     raise UserError(f"{path}: no table; the format 'table' is a {', '.join(SUFFIXES)} file, or a folder with labels.csv")
 
 
-def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Columns:
+def _first(names: Iterable[str], aliases: tuple[str, ...]) -> str | None:
+    """The column that is called by the first of the aliases that any is called by, in any case."""
     lower = {name.lower(): name for name in names}
+    return next((lower[alias] for alias in aliases if alias in lower), None)
 
-    def first(aliases: tuple[str, ...]) -> str | None:
-        return next((lower[alias] for alias in aliases if alias in lower), None)
 
-    found = f"its columns are: {some(names, 8)}" if names else "it is empty"
-    image, positives, negatives = first(IMAGE), first(POSITIVES), first(NEGATIVES)
-    if image is None:
-        raise UserError(f"{file}: no column 'image' (or {' or '.join(IMAGE[1:])}); {found}; add one with the file names")
+def _found(names: Collection[str]) -> str:
+    return f"its columns are: {some(names, 8)}" if names else "it is empty"
+
+
+def _image_column(names: Collection[str], file: Path) -> str:
+    if (image := _first(names, IMAGE)) is None:
+        aliases = " or ".join(IMAGE[1:])
+        raise UserError(f"{file}: no column 'image' (or {aliases}); {_found(names)}; add one with the file names")
+    return image
+
+
+def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Columns:
+    image, positives, negatives = _image_column(names, file), _first(names, POSITIVES), _first(names, NEGATIVES)
     classes: tuple[str, ...] = ()
     if positives is None and negatives is None:
         classes = tuple(name for name in names if name.lower() not in (*IMAGE, *SPLIT))
         if not classes:
-            raise UserError(f"{file}: no labels in it; {found}; add a column 'labels', or a column per class")
+            raise UserError(f"{file}: no labels in it; {_found(names)}; add a column 'labels', or a column per class")
     if classes and fixed:
         # Columns beyond those are something else (a size, a source); one that is missing may be misspelt.
         for name in fixed:
@@ -109,19 +130,24 @@ def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Co
                     f"rename or add it, or take it out of {CLASSES_FILE}"
                 )
         classes = fixed
-    return _Columns(image, first(SPLIT), positives, negatives, classes)
+    return _Columns(image, _first(names, SPLIT), positives, negatives, classes)
 
 
 def _image(row: Row, columns: _Columns, where: str) -> _Image:
-    name = _text(row, columns.image, where)
-    if not name:
-        raise UserError(f"{where}: no image named in column '{columns.image}'; name one, or remove the row")
+    name = _image_name(row, columns.image, where)
     given = _text(row, columns.split, where) or "train"
     split = SPLIT_NAMES.get(given.lower())
     if split is None:
         raise UserError(f"{where}: split '{given}' is none of train, val, test; correct it")
     values = _cells(row, columns.classes, where) if columns.classes else _named(row, columns, where)
-    return _Image(row.line, PurePosixPath(name).as_posix(), split, values)
+    return _Image(row.line, name, split, values)
+
+
+def _image_name(row: Row, column: str, where: str) -> str:
+    name = _text(row, column, where)
+    if not name:
+        raise UserError(f"{where}: no image named in column '{column}'; name one, or remove the row")
+    return PurePosixPath(name).as_posix()
 
 
 def _text(row: Row, column: str | None, where: str) -> str:

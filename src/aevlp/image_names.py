@@ -1,0 +1,107 @@
+"""What the PATHs on a command line stand for, as a stream of image names: a million of them are never in memory at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from aevlp.data.files import is_hidden, is_image
+from aevlp.data.readers import table
+from aevlp.data.rows import SUFFIXES
+from aevlp.errors import UserError
+
+STANDARD_INPUT = "-"
+ANY_DEPTH = "**"
+
+
+def image_names(paths: Sequence[str]) -> Iterator[str]:
+    """The images that PATHs stand for, one PATH after the other, each as the user would type it.
+
+    A PATH is a file, a folder (images at any depth, sorted within each folder), a pattern, a table, or - for names on standard
+    input. A file that is named need not exist: who reads it will see.
+    """
+    for path in paths:
+        try:
+            yield from _names(path)
+        except OSError as error:
+            raise UserError(f"{error.filename or path}: cannot be read ({error.strerror}); check its permissions") from None
+
+
+def require_images(paths: Sequence[str]) -> None:
+    """Refuses a PATH that is not there or has no image in it; what comes on standard input is not looked at."""
+    for path in paths:
+        if path == STANDARD_INPUT or next(image_names([path]), None) is not None:
+            continue
+        if Path(path).is_dir():
+            raise UserError(f"{path}: no images in this folder; add some, or check the path")
+        if Path(path).exists():
+            raise UserError(f"{path}: no images in this table; add some rows, or check the path")
+        raise UserError(f"{path}: no image matches this pattern; check it, or name a folder to take all that is in it")
+
+
+def _names(path: str) -> Iterator[str]:
+    place = Path(path)
+    if not path:
+        raise UserError("an empty PATH; name an image, a folder, a pattern or a table")
+    if path == STANDARD_INPUT:
+        yield from _standard_input()
+    elif place.is_dir():
+        yield from _matching(place, (ANY_DEPTH,))
+    elif place.exists():
+        is_table = place.suffix.lower() in SUFFIXES
+        yield from (str(place.parent / name) for name in table.image_names(place)) if is_table else (path,)
+    elif _is_pattern(path):
+        pattern = place.expanduser()
+        yield from _matching(Path(pattern.anchor), pattern.relative_to(pattern.anchor).parts)
+    else:
+        raise UserError(f"{path}: no such file or folder; check the path")
+
+
+def _standard_input() -> Iterator[str]:
+    """A name per line; blank lines are skipped."""
+    for line in sys.stdin.buffer:  # names need not be UTF-8
+        if name := os.fsdecode(line).strip("\r\n"):
+            yield name
+
+
+def _is_pattern(text: str) -> bool:
+    return any(mark in text for mark in "*?[")
+
+
+def _matching(folder: Path, parts: Sequence[str]) -> Iterator[str]:
+    """The images below `folder` that match the parts of a pattern, sorted within each folder."""
+    first, rest = parts[0], parts[1:]
+    if first == ANY_DEPTH:
+        for place in _tree(folder):
+            yield from _matching(place, rest or ("*",))
+    elif not rest:
+        yield from (str(folder / name) for name in _images(folder) if name == first or fnmatch(name, first))
+    elif not _is_pattern(first) or (folder / first).is_dir():
+        if (folder / first).is_dir():
+            yield from _matching(folder / first, rest)
+    else:
+        for name in _folders(folder, links=True):
+            if fnmatch(name, first):
+                yield from _matching(folder / name, rest)
+
+
+def _tree(folder: Path) -> Iterator[Path]:
+    """The folder and those inside at any depth; a link could lead round in a circle and is not followed."""
+    yield folder
+    for name in _folders(folder, links=False):
+        yield from _tree(folder / name)
+
+
+def _images(folder: Path) -> list[str]:
+    """The names of the images directly inside, sorted."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if is_image(entry.name) and not entry.is_dir())
+
+
+def _folders(folder: Path, *, links: bool) -> list[str]:
+    """The names of the visible folders directly inside, sorted."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=links) and not is_hidden(entry.name))
