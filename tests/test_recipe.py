@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,8 +5,8 @@ import yaml
 
 from aevlp.errors import UserError
 from aevlp.methods import METHODS, find_method
-from aevlp.options import describe, read_value
-from aevlp.recipe import all_options, build_config, options_for, read_recipe, recipe_file, recipe_names, settings
+from aevlp.options import Parser, describe, options_of, read_value
+from aevlp.recipe import all_options, build_config, options_for, read_recipe, recipe_file, recipe_names, recipe_text, settings
 from aevlp.sources.damp import DampOptions
 
 
@@ -114,9 +113,7 @@ def test_the_common_protocol_trains_all_methods_alike():
     values = read_recipe(recipe_file("coco"))
     usual = build_config("coco", "aevlp", settings(values, "aevlp", "common"))
     for method in METHODS:
-        assert build_config("coco", method, settings(values, method, "common")).train == (
-            usual.train if METHODS[method].wants_expected_positives else replace(usual.train, expected_positives=None)
-        )
+        assert build_config("coco", method, settings(values, method, "common")).train == usual.train
     assert build_config("coco", "aevlp", settings(values, "aevlp", "published")) == usual
 
 
@@ -172,6 +169,25 @@ def test_values_are_read_by_their_type(text, kind, value):
     assert read_value(text, kind) == value
 
 
+def test_a_boolean_option_alone_means_true():
+    parser = Parser("train", "")
+    for option in options_of("damp", DampOptions):
+        parser.add_option(option)
+    said = vars(parser.read(["--damp.tune", "--damp.top_k", "2", "--damp.noise", "false", "--damp.augment", "true"]))
+    assert said == {"damp.tune": True, "damp.top_k": 2, "damp.noise": False, "damp.augment": True}
+    assert vars(parser.read(["--damp.tune"])) == {"damp.tune": True}
+    with pytest.raises(UserError, match=r"--damp\.tune: must be true or false, not 'maybe'"):
+        parser.read(["--damp.tune", "maybe"])
+
+
+@pytest.mark.parametrize("name", [*METHODS, "boostlu+an", "gpr+none"])
+def test_every_method_has_what_thresholds_are_fitted_by(name):
+    keys = {option.key for option in options_for(find_method(name))}
+    assert keys >= {"train.expected_positives", "thresholds.aim", "thresholds.precision", "thresholds.shrinkage", "report"}
+    config = build_config("test", name, {"train.expected_positives": 2.5, "thresholds.aim": "count"})
+    assert (config.train.expected_positives, config.thresholds.aim) == (2.5, "count")
+
+
 @pytest.mark.parametrize(("text", "kind"), [("3.5", int), ("x", float), ("inf", float), ("nan", float), ("1", bool)])
 def test_values_of_another_type_are_refused(text, kind):
     with pytest.raises(ValueError, match=text):
@@ -206,4 +222,14 @@ def test_a_configuration_round_trips_through_its_recipe_form(tmp_path):
     config = build_config("mine", "aevlp", {**values, "train.expected_positives": 2.5, "store": "none", "device": "cpu"})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.as_recipe()))
     again = read_recipe(tmp_path / "config.yaml")
+    assert build_config(again["recipe"], again["method"], again) == config
+
+
+def test_the_text_of_a_recipe_is_read_back_and_opens_with_its_remarks(tmp_path):
+    config = build_config(
+        "mine", "aevlp", {"damp.tune": True, "damp.temperature": 0.003, "teacher.prompt": "ein Foto: {} \u00e9"}
+    )
+    (tmp_path / "own.yaml").write_text(recipe_text(config.as_recipe(), "one: two", "three"), encoding="utf-8")
+    assert (tmp_path / "own.yaml").read_text(encoding="utf-8").startswith("# one: two\n# three\n\n")
+    again = read_recipe(tmp_path / "own.yaml")
     assert build_config(again["recipe"], again["method"], again) == config

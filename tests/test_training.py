@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from aevlp.config import TrainOptions
-from aevlp.train import make_optimizer, should_stop
+from aevlp.training import make_optimizer, should_stop
 
 
 @pytest.mark.parametrize(

@@ -135,3 +135,5 @@ class ListParser(Parser):
             return list(dict.fromkeys(read(part) for part in parts))
 
         action.type, action.metavar = read_all, "VALUE,.."
+        if action.const is not None:
+            action.const = [action.const]

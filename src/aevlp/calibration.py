@@ -52,6 +52,7 @@ def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_
     Slopes are not negative: a witness's word is never turned round.
     """
     from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
     x, positive, negative = (values.astype(np.float64) for values in (features, positive, negative))
     _, classes, width = x.shape
@@ -71,7 +72,9 @@ def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_
     start = np.zeros(width + 1 + (classes if per_class else 0))
     start[width] = np.log(share / (1 - share))
     bounds = [(0.0, None)] * width + [(None, None)] * (len(start) - width)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-12}).x
+    how = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
+    with threadpool_limits(1):  # its vectors are short: threads would only wait for each other
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=how).x
     own = tuple(map(float, found[width + 1 :])) if per_class else None
     return Logistic(tuple(map(float, found[:width])), float(found[width]), own)
 

@@ -13,10 +13,16 @@ from aevlp.commands.check import check
 from aevlp.commands.compare import compare
 from aevlp.commands.demo import demo
 from aevlp.commands.evaluate import evaluate
+from aevlp.commands.export import export
+from aevlp.commands.label import label
 from aevlp.commands.methods import methods
+from aevlp.commands.predict import predict
+from aevlp.commands.report import report
 from aevlp.commands.score import score
 from aevlp.commands.store import store
+from aevlp.commands.thresholds import thresholds
 from aevlp.commands.train import train
+from aevlp.commands.tune import tune
 from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.nearest import did_you_mean
@@ -28,9 +34,15 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "demo": demo,
     "check": check,
     "score": score,
+    "tune": tune,
     "train": train,
     "compare": compare,
+    "label": label,
     "eval": evaluate,
+    "predict": predict,
+    "thresholds": thresholds,
+    "report": report,
+    "export": export,
     "bench": bench,
     "store": store,
     "methods": methods,
@@ -38,7 +50,9 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:<8} {(function.__doc__ or '').strip().splitlines()[0]}" for name, function in COMMANDS.items())
+    commands = "\n".join(
+        f"  {name:<10} {(function.__doc__ or '').strip().splitlines()[0]}" for name, function in COMMANDS.items()
+    )
     return (
         "aevlp: train a classifier that finds all the labels from images that carry only one each.\n\n"
         f"usage: aevlp COMMAND ...\n\n{commands}\n\n"

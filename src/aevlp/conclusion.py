@@ -44,7 +44,7 @@ def conclude(
         if evidence is not None:
             write_evidence(run.evidence, evidence)
         run.write_result(result)
-        present(run)
+        present_missing(run)
     accelerator.wait_for_everyone()
     return result
 
@@ -68,8 +68,9 @@ def write_thresholds(run: RunFolder, thresholds: Thresholds) -> None:
         write_json(file, as_json(thresholds))
 
 
-def present(run: RunFolder) -> None:
-    """Writes the model card and the report of a finished run, from what is in its folder."""
-    write_card(run)
-    if run.evidence.is_file():
+def present_missing(run: RunFolder) -> None:
+    """Writes what the folder of a finished run lacks of its model card and its report, from the rest of it."""
+    if not run.card.is_file():
+        write_card(run)
+    if run.evidence.is_file() and not run.report.is_file():
         write_report(run)

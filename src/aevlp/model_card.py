@@ -102,7 +102,7 @@ def write_card(run: RunFolder) -> None:
     ]
     text = "\n\n".join(parts) + "\n"
     # Folder names need not be UTF-8, and class names may come from them; a card that is not cannot be read.
-    write_text(run.model / "README.md", text.encode(errors="replace").decode())
+    write_text(run.card, text.encode(errors="replace").decode())
 
 
 def _facts(run: RunFolder) -> Facts:

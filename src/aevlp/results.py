@@ -19,7 +19,7 @@ from rich.table import Table
 from aevlp.config import Config
 from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split, data_fingerprint
-from aevlp.evaluate import Judged, evaluate, judge
+from aevlp.evaluate import Judged, judge
 from aevlp.files import write_text
 from aevlp.progress import duration
 from aevlp.thresholds import Thresholds
@@ -101,11 +101,11 @@ def evaluation_table(
 ) -> Table:
     """The figures of probabilities [N, C] of a split, for people to read; F1 with the thresholds, if there are any."""
     bound = "" if split.truth is not None else " of observed labels (a lower bound)"
-    order = evaluate(found, split.judged_by, classes)
+    judged = judge(found, split.judged_by, classes, found >= 0.5 if thresholds is None else thresholds.above(found))
+    order = judged.order
     title = f"{split.name}: mAP {order.mAP:.2f}{bound}"
     columns = {"AP": [_shown(value) for value in order.per_class_AP.values()]}
     if thresholds is not None:
-        judged = judge(found, split.judged_by, classes, thresholds.above(found))
         title += f", macro F1 {judged.labels.macro_F1:.2f} ({judged.at_half.macro_F1:.2f} at 0.5)"
         columns["threshold"] = [f"{value:.3f}" for value in thresholds.classes.values()]
         columns["F1"] = [_shown(value) for value in judged.labels.per_class_F1]

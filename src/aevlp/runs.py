@@ -18,7 +18,7 @@ from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.files import cannot_write, whole_file, write_json, write_text
 from aevlp.locks import Claim, claim_file
-from aevlp.recipe import read_recipe, recipe_text
+from aevlp.recipe import all_options, read_recipe, recipe_text
 
 # What may differ when a run is resumed: it decides where and how fast things are computed, not what.
 FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size"}
@@ -61,6 +61,11 @@ class RunFolder:
         return self.path / "report.html"
 
     @property
+    def card(self) -> Path:
+        """What a hub shows of the model."""
+        return self.model / "README.md"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that writes here."""
         return self.path / ".lock"
@@ -87,9 +92,11 @@ class RunFolder:
         """Refuses to resume what is not there or was started otherwise."""
         if not self.config.is_file():
             raise UserError(f"--resume: {self.path} is not a run folder (no config.yaml); start without --resume")
-        before, now = read_recipe(self.config), _flat(config.as_recipe())
+        # What a run of an older version could not say was what is the default now.
+        usual = {key: option.default for key, option in all_options().items()}
+        before, now = usual | read_recipe(self.config), usual | _flat(config.as_recipe())
         changed = [key for key in {**before, **now} if key not in FREE and before.get(key) != now.get(key)]
-        if "none" in (before.get("store"), now["store"]) and before.get("store") != now["store"]:
+        if "none" in (before["store"], now["store"]) and before.get("store") != now["store"]:
             changed.append("store")  # without a store every epoch has a draw of its own
         if changed:
             shown = ", ".join(f"{key} was {before.get(key)} and is now {now.get(key)}" for key in changed)
@@ -130,7 +137,13 @@ class RunFolder:
 
     def read_result(self) -> dict[str, Any] | None:
         """The figures of a finished run, or None."""
-        return json.loads(self.result.read_text()) if self.result.is_file() else None
+        if not self.result.is_file():
+            return None
+        try:
+            found: dict[str, Any] = json.loads(self.result.read_text())
+        except ValueError as error:
+            raise UserError(f"{self.result}: damaged ({error}); remove it, and --resume makes it again") from None
+        return found
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replaces the checkpoint, whole."""
@@ -150,7 +163,7 @@ class RunFolder:
 
 
 def open_run(path: Path) -> RunFolder:
-    """The run at `path`, which has a trained model; refused if there is none, or if a newer version made it."""
+    """The run at `path`; refused if there is none, or if a newer version made it."""
     run = RunFolder(path)
     if not run.config.is_file():
         raise UserError(f"{path}: not a run folder (no config.yaml); train one with aevlp train DATA --out {path}")

@@ -35,10 +35,10 @@ def start_training(
         run.check_resumable(config)
         if (done := run.read_result()) is not None:
             log.info("%s: this run is finished", run.path)
-            if is_first_process() and not run.report.is_file():  # killed after its last figure
-                from aevlp.conclusion import present
+            if is_first_process():
+                from aevlp.conclusion import present_missing
 
-                present(run)
+                present_missing(run)  # it may have been killed after its last figure
             return done
     else:
         run.check_free(overwrite=overwrite)

@@ -72,7 +72,6 @@ def test_every_method_learns_from_any_mix_of_labels(capsys, plain, tmp_path, met
         (["--method", "an", "--damp.grid=3"], "--damp.grid is not an option of --method an; its own options: none"),
         (["--method", "em", *TEACHER], "--teacher is not an option of --method em; its own options: --loss.alpha"),
         (["--method", "ll-ct", "--loss.delta", "0.1"], "not an option of --method ll-ct; its own options: --ll-ct.delta"),
-        (["--method", "an", "--train.expected_positives", "2"], "--train.expected_positives is not an option of --method an"),
         (["--method", "boostlu+an", "--latent.size", "9"], "its own options: --boostlu.factor"),
         (["--method", "role+damp"], "the source damp yields pseudo ones; role goes with estimates"),
         (
@@ -96,6 +95,13 @@ def test_every_method_learns_from_any_mix_of_labels(capsys, plain, tmp_path, met
 def test_what_does_not_belong_to_a_method_is_refused(capsys, world, plain, tmp_path, words, message):
     assert message in refused(capsys, "train", world, "--out", tmp_path / "run", *plain, *words)
     assert not (tmp_path / "run").exists()
+
+
+def test_how_many_positives_there_are_can_be_said_to_every_method(capsys, world, plain, tmp_path):
+    """Thresholds without complete validation labels count on it, whatever was trained."""
+    words = ["train", world, "--out", tmp_path / "run", *plain, "--observe", "given", "--method", "an", "--epochs", "1"]
+    assert aevlp(capsys, *words, "--train.expected_positives", "2.5").code == 0
+    assert json.loads((tmp_path / "run" / "thresholds.json").read_text())["positives"] == pytest.approx(2.5)
 
 
 def test_score_is_for_methods_with_a_teacher(capsys, world, plain):

@@ -56,6 +56,9 @@ def test_a_run_folder_holds_what_the_contract_says(capsys, world, small, tmp_pat
     model = json.loads((run / "model" / "config.json").read_text())
     assert model["problem_type"] == "multi_label_classification"
     assert list(model["id2label"].values()) == list(COLOURS)
+    assert list(json.loads((run / "thresholds.json").read_text())["classes"]) == list(COLOURS)
+    assert 0 < result["labels"]["macro_F1"] <= 100
+    assert f"macro F1 {result['labels']['macro_F1']:.2f} on test" in answer.out
     assert (run / "log.txt").read_text().count("epoch 1 of 3") == 1
     assert (run / "tensorboard").is_dir()
     assert not list(run.rglob("*.part"))
@@ -169,6 +172,9 @@ def test_incomplete_labels_make_validation_a_lower_bound(capsys, tmp_path, small
     assert "estimated from the observed and the first pseudo-labels" in answer.err
     result = result_of(tmp_path / "run")
     assert result["mAP"] is None
+    assert result["labels"] is None
+    assert "F1" not in answer.out
+    assert json.loads((tmp_path / "run" / "thresholds.json").read_text())["basis"] == "estimated"
     assert result["val_labels"] == "incomplete"
     assert result["pseudo_labels"]["precision"] is None
     assert result["expected_positives"] > 1.2  # one observed label each, and what the teacher adds
@@ -237,7 +243,7 @@ def test_the_model_kept_is_that_of_the_best_epoch(capsys, monkeypatch, world, pl
     from aevlp.evaluate import Evaluation
 
     said = iter([50.0, 49.0, 49.5, 50.0])
-    monkeypatch.setattr("aevlp.train.evaluate_split", lambda *_: Evaluation(next(said), 0.0, {}))
+    monkeypatch.setattr("aevlp.training.evaluate_split", lambda *_: Evaluation(next(said), 0.0, {}))
     # The schedules stretch over the epochs; without them the first epoch is the same in a run of three and in a run of one.
     flat = ["--method", "an"]
     assert run_ok(capsys, "train", world, "--out", tmp_path / "three", *plain, *flat)["best_epoch"] == 1

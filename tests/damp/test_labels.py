@@ -1,11 +1,12 @@
 import math
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aevlp.damp import pseudo_labels
-from aevlp.damp.labels import scores
+from aevlp.damp.labels import final_scores, lowest_count, rank, scores
 
 
 def naive(whole, tiles, observed, *, local_threshold, global_threshold, top_k, negative_fraction, released_code=False):
@@ -102,3 +103,25 @@ def test_scores_are_softmaxes_of_cosines():
             raised = [math.exp(float(views[n, v].half().float() @ classes[c]) / 0.05) for c in range(3)]
             expected = torch.tensor([value / sum(raised) for value in raised])
             assert torch.allclose(whole[n] if v == 0 else tiles[n, v - 1], expected, atol=1e-5)
+
+
+def test_final_scores_trust_the_best_tile_from_the_local_threshold_on():
+    whole = torch.tensor([[0.5, 0.3, 0.2]] * 2, dtype=torch.float64)
+    tiles = torch.tensor([[[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]]] * 2, dtype=torch.float64)
+    observed = torch.tensor([[0, 0, 0], [0, 1, 0]], dtype=torch.int8)  # which lowers the threshold to 0.3
+    final, average = final_scores(whole, tiles, observed, local_threshold=0.6)
+    assert final.tolist() == [pytest.approx([0.6, 0.25, 0.15]), pytest.approx([0.6, 0.4, 0.3])]
+    assert average.tolist() == [pytest.approx([0.45, 0.325, 0.225])] * 2
+    released, _ = final_scores(whole, tiles, observed, local_threshold=0.6, released_code=True)
+    assert released.tolist() == [pytest.approx([0.6, 0.4, 0.3])] * 2  # no threshold where nothing is observed
+
+
+def test_places_of_equal_values_are_in_the_order_of_their_classes():
+    values = torch.tensor([[0.2, 0.5, 0.2, 0.5, 0.1]])
+    assert rank(values, descending=True).tolist() == [[2, 0, 3, 1, 4]]
+    assert rank(values, descending=False).tolist() == [[1, 3, 2, 4, 0]]
+
+
+def test_how_many_classes_become_negative():
+    assert [lowest_count(share, 80) for share in (0, 0.3, 0.7, 1)] == [0, 24, 56, 80]
+    assert [lowest_count(0.2, classes) for classes in (1, 4, 5, 6)] == [0, 0, 1, 1]

@@ -2,18 +2,23 @@
 
 import threading
 import time
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
 
 from aevlp.checkpoints import IMAGENET_MEAN, IMAGENET_STD
-from aevlp.data import prepare, read
+from aevlp.damp.labels import final_scores, scores
+from aevlp.damp.quality import precision_recall
+from aevlp.data import Dataset, prepare, read
 from aevlp.engine import teacher_precision
 from aevlp.errors import UserError
 from aevlp.recipe import build_config
 from aevlp.sources import Task
 from aevlp.sources.damp import Damp
+from tests.colours import write_world
 
 SMALL = {"teacher.name": "tests.colours:teacher", "damp.temperature": 0.1, "train.epochs": 3}
 
@@ -122,3 +127,150 @@ def test_a_damaged_shard_that_another_run_has_in_hand_is_waited_for(make, is_rem
     make()
     thread.join()
     assert store.damage(1, 0) is None
+
+
+@pytest.fixture
+def data(world) -> Dataset:
+    return prepare(read(world), observe="single")
+
+
+def source_of(split, data, root, *, validation=None, **values):
+    config = build_config("test", "aevlp", {**SMALL, **values})
+    return Damp(Task(split, data.classes, config, root, Accelerator(cpu=True), validation), config.source)
+
+
+def test_a_part_of_a_split_is_seen_as_the_whole_was(data, tmp_path):
+    whole = source_of(data.train, data, tmp_path / "views")
+    whole.fill()
+    rows = np.array([7, 0, 20, 21, 3])
+    part = source_of(data.train.part(rows), data, tmp_path / "views")
+    part.fill()
+    assert part.looks.scorer.passes == 0
+    assert part.looks.store is not None
+    assert whole.looks.store is not None
+    assert part.looks.store.folder == whole.looks.store.folder
+    for epoch in (1, 2):
+        assert torch.equal(part.labels(epoch), whole.labels(epoch)[rows])
+    assert torch.allclose(part.scores(part.task.split), whole.scores(data.train)[rows], atol=1e-6)
+    assert part.looks.scorer.passes == 0
+
+
+def test_a_part_that_comes_first_has_the_whole_looked_at(data, tmp_path):
+    part = source_of(data.train.part(np.arange(4)), data, tmp_path / "views")
+    part.fill()
+    assert part.looks.scorer.passes > 0
+    whole = source_of(data.train, data, tmp_path / "views")
+    whole.fill()
+    assert whole.looks.scorer.passes == 0
+
+
+def test_without_a_store_a_part_is_labelled_alike_and_no_other_image_looked_at(data):
+    rows = np.array([9, 2])
+    whole, part = (source_of(split, data, None) for split in (data.train, data.train.part(rows)))
+    assert part.looks.images is part.task.split
+    assert torch.equal(part.labels(1), whole.labels(1)[rows])
+    assert part.looks.scorer.passes < whole.looks.scorer.passes
+
+
+def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, monkeypatch):
+    """Also where some of a shard's images are in it and some are not."""
+    monkeypatch.setattr("aevlp.damp.store.SHARD", 8)
+    whole = source_of(data.train, data, tmp_path / "views")
+    whole.fill()
+    assert len(whole.looks.shards) == 4
+    rows = np.array([30, 9, 31, 8])
+    part = source_of(data.train.part(rows), data, tmp_path / "views")
+    part.fill()
+    assert torch.equal(part.labels(1), whole.labels(1)[rows])
+
+
+def test_some_images_are_spread_over_all_shards_and_have_their_own_embeddings(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("aevlp.damp.store.SHARD", 10)
+    looks = source_of(data.train, data, tmp_path / "views").looks
+    looks.fill()
+    every, embeddings = looks.some(500)
+    assert every.tolist() == list(range(32))
+    assert embeddings.dtype == torch.float32
+    rows, fewer = looks.some(5)
+    assert rows.tolist() == [0, 8, 16, 23, 31]
+    assert torch.equal(fewer, embeddings[torch.from_numpy(rows)])
+    stored = np.concatenate([looks.seen(1, shard) for shard in range(4)])
+    assert np.array_equal(embeddings.numpy(), stored.astype(np.float32))
+
+
+def test_scores_are_the_mean_of_all_draws_and_know_no_observed_label(data, tmp_path):
+    source = source_of(data.train, data, tmp_path / "views", **{"damp.local_threshold": 0.6, "damp.draws": 2})
+    found = source.scores(data.train)
+    nothing = torch.zeros(data.train.observed.shape, dtype=torch.int8)
+    views = [torch.from_numpy(np.array(source.looks.seen(draw, 0))) for draw in (1, 2)]
+    each = [final_scores(*scores(v, source.classes, 0.1), nothing, local_threshold=0.6)[0] for v in views]
+    assert torch.allclose(found, (each[0] + each[1]) / 2, atol=1e-6)
+    assert not torch.allclose(each[0], each[1])
+    on_val = source.scores(data.val)
+    assert on_val.shape == data.val.observed.shape
+    assert data.val.truth is not None
+    there = torch.from_numpy(data.val.truth == 1)
+    assert on_val[there].mean() > 2 * on_val[~there].mean()
+
+
+WRONG = {"damp.temperature": 0.5, "damp.global_threshold": 0.9, "damp.draws": 1}
+
+
+def f1_on_the_truth(source, train) -> float:
+    precision, recall = precision_recall(source.labels(1).numpy() == 1, train.observed, train.truth)
+    return 2 * precision * recall / (precision + recall) if precision and recall else 0.0
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory) -> Dataset:
+    """Some more images, so that a choice by their labels is not left to chance."""
+    return prepare(read(write_world(tmp_path_factory.mktemp("larger") / "world", train=120, test=0)), observe="single")
+
+
+@pytest.mark.parametrize("is_labelled", [True, False])
+def test_tuning_finds_its_way_from_wrong_settings(larger, tmp_path, is_labelled):
+    """With and without fully labelled validation images."""
+    val = larger.val if is_labelled else replace(larger.val, truth=None)
+    root = tmp_path / "views"
+    before = source_of(larger.train, larger, root, validation=val, **WRONG)
+    before.fill()
+    assert f1_on_the_truth(before, larger.train) < 0.2
+    assert before.chosen() == {}
+    tuned = source_of(larger.train, larger, root, validation=val, **WRONG, **{"damp.tune": True})
+    tuned.fill()
+    assert f1_on_the_truth(tuned, larger.train) > 0.8
+    assert set(tuned.chosen()) == {f"damp.{n}" for n in ("temperature", "global_threshold", "top_k", "negative_fraction")}
+    assert all(getattr(tuned.options, key.removeprefix("damp.")) == value for key, value in tuned.chosen().items())
+    judged = tuned.tuning()
+    assert (judged.basis, judged.images) == (("complete", 24) if is_labelled else ("estimated", 96))
+
+
+def test_settings_that_were_chosen_are_kept_by_a_checkpoint(data, tmp_path, monkeypatch):
+    tuned = source_of(data.train, data, tmp_path / "views", validation=data.val, **WRONG, **{"damp.tune": True})
+    tuned.fill()
+    resumed = source_of(data.train, data, tmp_path / "views", validation=data.val, **WRONG, **{"damp.tune": True})
+    resumed.restore(tuned.state())
+    monkeypatch.setattr(Damp, "tuning", lambda self: pytest.fail("tuned again"))
+    resumed.fill()
+    assert resumed.chosen() == tuned.chosen() != {}
+    assert torch.equal(resumed.labels(2), tuned.labels(2))
+
+
+def test_tuning_needs_a_store_and_something_observed(data, tmp_path):
+    with pytest.raises(UserError, match="--store none: settings are chosen from stored views; name a folder"):
+        source_of(data.train, data, None, validation=data.val).tuning()
+    unknown = replace(data.train, observed=np.zeros_like(data.train.observed), truth=None)
+    source = source_of(unknown, data, tmp_path / "views", validation=replace(data.val, truth=None))
+    with pytest.raises(UserError, match="no label is observed, so there is nothing to tune by; label some images"):
+        source.tuning()
+
+
+def test_taken_settings_are_those_that_label(data, tmp_path):
+    one = source_of(data.train, data, tmp_path / "views", **WRONG)
+    one.fill()
+    other = {**WRONG, "damp.temperature": 0.2, "damp.global_threshold": 0.3}
+    two = source_of(data.train, data, tmp_path / "views", **other)
+    assert not torch.equal(one.labels(1), two.labels(1))
+    one.take({"temperature": 0.2, "global_threshold": 0.3})
+    assert torch.equal(one.labels(1), two.labels(1))
+    assert asdict(one.options) == asdict(two.options)

@@ -81,6 +81,10 @@ def completed(argv: Sequence[str]) -> tuple[Completion, Path]:
 
     root = store_root(config.run.store)
     data = load(given.data, config.data, root)
+    images = len(data.train.names)
+    require(
+        given.folds is None or given.folds <= images, "folds", f"at most {images}, the number of training images", given.folds
+    )
     check(format, out, root=data.train.root, classes=data.classes, image_prefix=given.image_prefix)
 
     from aevlp.completion.complete import Request, complete
@@ -140,7 +144,8 @@ def _as_chosen(config: Config, run: RunFolder) -> Config:
     """The configuration with what the run's training has chosen itself: it is not chosen anew."""
     chosen = {key.removeprefix("damp."): value for key, value in ((run.read_result() or {}).get("chosen") or {}).items()}
     options: Any = config.source
-    return replace(config, source=replace(options, **chosen, tune=False)) if chosen else config
+    is_left_to_it = getattr(options, "tune", False)
+    return replace(config, source=replace(options, **chosen, tune=False)) if chosen and is_left_to_it else config
 
 
 def _warn_of_told_labels(data: Dataset, run: RunFolder, folds: int | None) -> None:
@@ -175,15 +180,17 @@ def _summary(completion: Completion, out: Path) -> str:
     if (weighing := completion.weighing) is not None:
         basis = {
             "complete": "measured on fully labelled validation images",
-            "estimated": "estimated from observed labels: there are no fully labelled validation images",
+            "estimated": "estimated from observed labels, too high if the witnesses are weak; --train.expected_positives helps",
         }[weighing.basis]
-        if weighing.propose == float("inf"):
+        if weighing.to_find == 0:
+            lines.append("nothing is proposed: the images to weigh by have no label that is not observed")
+        elif weighing.propose == float("inf"):
             lines.append("nothing is proposed: no confidence reaches the precision that was asked for")
         else:
             lines.append(f"proposed labels: precision {weighing.precision:.3f}, recall {weighing.recall:.3f} ({basis})")
     else:
         lines.append("no label to weigh by: proposed by the teacher's own rule, or the run's thresholds")
-    if data.train.truth is not None:
+    if data.train.truth is not None and (data.train.observed == 0).any():
         lines.append(_against_truth(completion))
     return "\n".join([*lines, f"written: {out}"])
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 log = logging.getLogger("aevlp")
-FEW = 50  # observed labels, below which what is estimated from them is little more than a guess
+FEW = 50  # labels, below which a figure that is measured or estimated by them is little more than a guess
 JUDGED = 5000  # images that witnesses are weighed on, at most
 ABSENT = 0.01  # calibrated probability below which a label is said to be absent where nothing was fitted on these images
 
@@ -61,8 +61,7 @@ class Completion:
 
     data: Dataset
     verdicts: Mapping[str, Verdict]  # split name -> verdict, of the splits whose labels are incomplete
-    basis: Literal["complete", "estimated", "none"]  # what the verdicts were fitted on
-    weighing: Weighing | None
+    weighing: Weighing | None  # None: there was no label to weigh by
 
     def records(self) -> Iterator[Completed]:
         """Every image, split by split."""
@@ -110,12 +109,9 @@ def complete(request: Request, accelerator: Accelerator) -> Completion:
     asked, on = _question(request, said)
     if asked is None:
         verdicts = {name: _without_labels(request, said[name], split) for name, split in splits.items()}
-        return Completion(data, verdicts, "none", None)
-    how = {"min_negative_precision": request.min_negative_precision}
-    weighing = weigh(on, asked, min_precision=request.min_precision, **how)
-    return Completion(
-        data, {name: _verdict(weighing, said[name], split) for name, split in splits.items()}, asked.basis, weighing
-    )
+        return Completion(data, verdicts, None)
+    weighing = weigh(on, asked, min_precision=request.min_precision, min_negative_precision=request.min_negative_precision)
+    return Completion(data, {name: _verdict(weighing, said[name], split) for name, split in splits.items()}, weighing)
 
 
 def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt.NDArray[np.float32]]]:
@@ -125,8 +121,11 @@ def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt
     if request.asks_teacher:
         from aevlp.sources.damp import Damp
 
-        source = config.method.source.make(Task(data.train, data.classes, config, request.root, accelerator), config.source)
+        task = Task(data.train, data.classes, config, request.root, accelerator, data.val)
+        source = config.method.source.make(task, config.source)
         assert isinstance(source, Damp)
+        if source.options.tune:
+            source.fill()
         for split in (data.train, data.val):
             said[split.name]["teacher"] = source.scores(split).numpy()
     if request.run is not None and request.folds is not None:
@@ -171,13 +170,22 @@ def _question(request: Request, said: Mapping[str, Said]) -> tuple[Question | No
     on = {name: np.concatenate([said[split.name][name] for split in splits])[rows] for name in said["val"]}
     if splits[0].truth is not None:
         rng = np.random.default_rng(seed_for(0, "weighing"))
-        return question(observed_like(request.data.train.observed, observed, rng), observed), on
-    count = int((observed == 1).sum())
-    if count == 0:
-        return None, on
+        asked = question(observed_like(_incomplete(request.data.train.observed), observed, rng), observed)
+        count = int(asked.mass.sum())
+    else:
+        count = int((observed == 1).sum())
+        if count == 0:
+            return None, on
+        asked = estimated_question(on, observed, request.config.train.expected_positives)
     if count < FEW:
-        log.warning("only %d observed labels to weigh by: what is estimated from them is little more than a guess", count)
-    return estimated_question(on, observed, request.config.train.expected_positives), on
+        log.warning("only %d labels to weigh by: confidences and their precision are little more than a guess", count)
+    return asked, on
+
+
+def _incomplete(observed: Labels) -> Labels:
+    """The rows [M, C] that something is unknown of; all of them if there is none."""
+    is_open = (observed == 0).any(1)
+    return observed[is_open] if is_open.any() else observed
 
 
 def _verdict(weighing: Weighing, said: Said, split: Split) -> Verdict:
@@ -185,7 +193,7 @@ def _verdict(weighing: Weighing, said: Said, split: Split) -> Verdict:
     unknown = split.observed == 0
     doubted = split.observed == 1
     for name, table in opinions.items():
-        doubted &= table <= weighing.deny_alone[name]
+        doubted &= table <= weighing.doubt[name]
     if len(opinions) < 2:
         doubted[:] = False  # one witness against an observed label is not enough
     proposed = unknown & (confidence >= weighing.propose)
@@ -193,7 +201,7 @@ def _verdict(weighing: Weighing, said: Said, split: Split) -> Verdict:
 
 
 def _without_labels(request: Request, said: Said, split: Split) -> Verdict:
-    """The verdict where no label is known: by DAMP's own rule, or by the thresholds of the run."""
+    """The verdict where no label is known: by DAMP's rule on the mean scores of all draws, or by the thresholds of the run."""
     if "teacher" in said:
         from aevlp.sources.damp import DampOptions
 

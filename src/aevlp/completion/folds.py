@@ -60,5 +60,7 @@ def _folds(count: int, folds: int, seed: int) -> npt.NDArray[np.intp]:
 
 def _key(config: Config, data: Dataset) -> str:
     """Names the training: another one has another folder."""
-    settings = {key: value for key, value in config.as_recipe().items() if key not in ("recipe", "device", "store")}
+    # What decides only where and how fast things are computed does not make it another one.
+    alike = replace(config, train=replace(config.train, workers=1), teacher=replace(config.teacher, batch_size=None))
+    settings = {key: value for key, value in alike.as_recipe().items() if key not in ("recipe", "device", "store")}
     return blake2b(f"{settings} {data_fingerprint(data)}".encode(), digest_size=6).hexdigest()

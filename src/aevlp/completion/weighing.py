@@ -1,8 +1,8 @@
 """Weighing witnesses: from what each says of a label to how sure it is that an image has it, and to what is proposed.
 
-The weights are fitted on validation images, which no model was trained on. Where these are fully labelled, some of their labels
-are taken for observed, as in the training images, and the others are what there is to find. Where they are not, each observed
-label stands in for those of its image that were not observed (`aevlp.prevalence`).
+The weights are fitted on images whose labels no witness was told. Where these are fully labelled, some of their labels are taken
+for observed, as in the images to complete, and the others are what there is to find. Where they are not, each observed label
+stands in for those of its image that were not observed (`aevlp.prevalence`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.calibration import Logistic, fit_logistic, logit
-from aevlp.prevalence import Floats, Labels, estimated_mass
+from aevlp.prevalence import Floats, Labels, estimated_mass, telling
 from aevlp.thresholds import threshold
 
 Flags = npt.NDArray[np.bool_]
 Said = Mapping[str, Floats]
 """Witness -> its scores [N, C], 0 to 1."""
-PARTS = 5  # of the validation images: each is judged by weights fitted on the others
+PARTS = 5  # of the images: each is judged by weights fitted on the others
+LOWEST = 0.05  # share of the labels that are there which a witness alone may speak against; another must agree
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,10 @@ class Weighing:
     alone: Mapping[str, Logistic]
     propose: float  # at least; inf: nothing is
     deny: float  # at most; -inf: nothing is
-    deny_alone: Mapping[str, float]
+    doubt: Mapping[str, float]  # witness -> how sure it is alone, at most, where it speaks against an observed label
     basis: Literal["complete", "estimated"]
-    precision: float  # of what is proposed, on validation images, 0 to 1
+    to_find: float  # labels, in the images that the witnesses were weighed on
+    precision: float  # of what is proposed there, by weights fitted without them, 0 to 1
     recall: float
 
     def confidence(self, said: Said) -> npt.NDArray[np.float64]:
@@ -75,16 +77,18 @@ def question(observed: Labels, truth: Labels) -> Question:
 def estimated_question(said: Said, observed: Labels, expected_positives: float | None) -> Question:
     """What is to find in images of which only some labels [N, C] are observed."""
     features = _features(said, tuple(said))
+    tells = telling(observed)[:, None]
 
     def found(mass: npt.NDArray[np.float64]) -> Flags:
-        confidence = Question(mass, np.ones(mass.shape, bool), "estimated").fit(features)(features)
-        result: Flags = confidence >= threshold(confidence.ravel(), mass.ravel(), "f1")
+        may_be = (observed != -1) & tells
+        confidence = Question(mass, may_be, "estimated").fit(features)(features)
+        result: Flags = confidence >= threshold(confidence.ravel(), mass.ravel(), "f1", counted=may_be.ravel())
         return result
 
     mass = estimated_mass(observed, found, expected_positives)
     # Of what an observed label stands for, it is itself a part; the others are to be found.
     known = (observed == 1).sum()
-    return Question(mass * (1 - known / max(mass.sum(), known, 1)), observed == 0, "estimated")
+    return Question(mass * (1 - known / max(mass.sum(), known, 1)), (observed == 0) & tells, "estimated")
 
 
 def weigh(said: Said, asked: Question, *, min_precision: float | None, min_negative_precision: float) -> Weighing:
@@ -93,20 +97,22 @@ def weigh(said: Said, asked: Question, *, min_precision: float | None, min_negat
     Labels are proposed for the best F1 or, with `min_precision`, as many as that precision allows; absences as many as
     `min_negative_precision` allows.
     """
-    witnesses = tuple(said)
-    confidence = _held_out(said, witnesses, asked)
+    witnesses, each = tuple(said), [(name,) for name in said]
+    fitted = {names: asked.fit(_features(said, names)) for names in {witnesses, *each}}
+    held_out = {names: _held_out(said, names, asked) for names in fitted}
+    confidence = held_out[witnesses]
     propose = _propose(confidence, asked, min_precision)
     given = (confidence >= propose) & asked.counted
     # The mass stands on observed labels where it is estimated: there they are found or not in place of others.
     hits = float(asked.mass[confidence >= propose].sum())
-    alone = {name: _held_out(said, (name,), asked) for name in witnesses}
     return Weighing(
-        together=asked.fit(_features(said, witnesses)),
-        alone={name: asked.fit(_features(said, (name,))) for name in witnesses},
+        together=fitted[witnesses],
+        alone={name: fitted[name,] for name in witnesses},
         propose=propose,
         deny=min(_deny(confidence, asked, min_negative_precision), np.nextafter(propose, -np.inf)),
-        deny_alone={name: _deny(values, asked, min_negative_precision) for name, values in alone.items()},
+        doubt={name: _doubt(held_out[name,], asked, min_negative_precision) for name in witnesses},
         basis=asked.basis,
+        to_find=float(asked.mass.sum()),
         precision=min(hits / given.sum(), 1.0) if given.any() else 1.0,
         recall=hits / asked.mass.sum() if asked.mass.any() else 0.0,
     )
@@ -126,9 +132,10 @@ def _held_out(said: Said, witnesses: Sequence[str], asked: Question) -> npt.NDAr
 
 
 def _parts(count: int) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    part = np.arange(count) % min(PARTS, count)
+    """(the rows of a part, all other rows) of so many; a single one has no others but itself."""
+    part = np.arange(count) % PARTS
     for k in range(min(PARTS, count)):
-        yield np.flatnonzero(part == k), np.flatnonzero(part != k)
+        yield np.flatnonzero(part == k), np.flatnonzero((part != k) | (count == 1))
 
 
 def _propose(confidence: npt.NDArray[np.float64], asked: Question, min_precision: float | None) -> float:
@@ -140,15 +147,32 @@ def _propose(confidence: npt.NDArray[np.float64], asked: Question, min_precision
         return threshold(values, mass, "f1", counted=counted)
     cut = threshold(values, mass, "precision", min_precision, counted)
     given = (values >= cut) & counted
-    reached = mass[values >= cut].sum() >= min_precision * given.sum() - 1e-9
-    return cut if reached else np.inf
+    is_reached = given.any() and mass[values >= cut].sum() >= min_precision * given.sum() - 1e-9
+    return cut if is_reached else np.inf
 
 
 def _deny(confidence: npt.NDArray[np.float64], asked: Question, precision: float) -> float:
     """The highest confidence up to which a label is said to be absent: few of these are positive."""
+    values, wrong, given = _rising(confidence, asked)
+    return _last(values, (wrong <= (1 - precision) * given + 1e-9) & (given > 0))
+
+
+def _doubt(confidence: npt.NDArray[np.float64], asked: Question, precision: float) -> float:
+    """The highest confidence up to which an observed label is doubted: few of the labels that are there are given so little.
+
+    That few absences are wrong would not do: where labels are rare, nearly all cells can be called absent, true labels too.
+    """
+    values, wrong, _ = _rising(confidence, asked)
+    return min(_last(values, wrong <= LOWEST * wrong[-1]), _deny(confidence, asked, precision)) if wrong[-1] else -np.inf
+
+
+def _rising(confidence: npt.NDArray[np.float64], asked: Question) -> tuple[npt.NDArray[np.float64], ...]:
+    """(confidences in rising order, the mass up to each, the cells counted up to each)."""
     order = np.argsort(confidence.ravel(), kind="stable")
-    values = confidence.ravel()[order]
-    wrong, given = np.cumsum(asked.mass.ravel()[order]), np.cumsum(asked.counted.ravel()[order])
-    is_fine = wrong <= (1 - precision) * given + 1e-9
-    is_fine &= np.append(values[1:] > values[:-1], True)  # of equal values all or none
-    return float(values[np.flatnonzero(is_fine)[-1]]) if is_fine.any() else -np.inf
+    return confidence.ravel()[order], np.cumsum(asked.mass.ravel()[order]), np.cumsum(asked.counted.ravel()[order])
+
+
+def _last(values: npt.NDArray[np.float64], is_fine: Flags) -> float:
+    """The highest of rising values that is fine, with all that equal it; -inf: none."""
+    fine = np.flatnonzero(is_fine & np.append(values[1:] > values[:-1], True))
+    return float(values[fine[-1]]) if len(fine) else -np.inf

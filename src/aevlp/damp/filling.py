@@ -45,7 +45,7 @@ def fill(store: ViewStore, split: Split, draws: int, scorer: Scorer, accelerator
     written = _score_missing(store, split, draws, scorer, accelerator)
     work: list[tuple[int, int]] = gather_object([(written, scorer.passes - before)])  # returns when all are done
     total = sum(written for written, _ in work)
-    log.info("store %s: %d draws of %d images", store.folder, draws, store.count)
+    log.info("store %s: %d draw%s of %d images", store.folder, draws, "" if draws == 1 else "s", store.count)
     for process, (written, passes) in enumerate(work, start=1):
         done = f"scored {written} of {total} shards, {passes} teacher passes" if total else "no teacher pass"
         log.info("process %d of %d: %s", process, len(work), done)

@@ -107,7 +107,7 @@ def notes(result: Result, evidence: Evidence, thresholds: Thresholds) -> list[st
         found.append("The validation labels are incomplete: validation mAP is measured on the observed ones, a lower bound.")
     if thresholds.basis == "estimated":
         found.append(
-            f"Thresholds and calibration rest on an estimate of {thresholds.positives:.2f} labels per image, since the labels "
+            f"Thresholds rest on an estimate of {thresholds.positives:.2f} labels per image, since the labels "
             "that they were fitted on are incomplete."
         )
     if not np.allclose(evidence.thresholds, list(thresholds.classes.values())):

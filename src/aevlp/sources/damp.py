@@ -83,6 +83,8 @@ class Damp(Source):
         from aevlp.damp.text import class_embeddings, noise_weights
 
         super().__init__(task, options)
+        if options.tune and task.root is None:
+            raise UserError("--store none: settings are chosen from stored views; name a folder")
         epochs = task.config.train.epochs
         # Without a store a draw is never seen twice, so there is nothing to recombine.
         draws = epochs if task.root is None else options.draws_in(epochs)
@@ -99,8 +101,11 @@ class Damp(Source):
         """Scores what the store lacks, and chooses the settings if asked to."""
         self.looks.fill()
         if self.options.tune and not self.settings:
+            from accelerate.utils import broadcast_object_list
+
             setting, figures = self.tuning().chosen
-            self.take(asdict(setting))
+            # On unequal machines two nearly equal settings may change places: the first process decides.
+            self.take(broadcast_object_list([asdict(setting)])[0])
             shown = ", ".join(f"{name} {value}" for name, value in self.settings.items())
             log.info("tuned: %s (pseudo-label precision %.3f, recall %.3f)", shown, figures.precision, figures.recall)
 
@@ -129,7 +134,7 @@ class Damp(Source):
             known = observed_like(observed, val.truth, np.random.default_rng(seed_for(0, "tuning")))[rows]
             return tune_complete(Sample(embeddings, self.classes, torch.from_numpy(known), *how), val.truth[rows], before)
         if not (observed == 1).any():
-            raise UserError(f"{task.split.root}: no label is observed and no validation image fully labelled: nothing to tune by")
+            raise UserError(f"{task.split.root}: no label is observed, so there is nothing to tune by; label some images")
         rows, embeddings = self.looks.some(JUDGED)
         nothing = torch.zeros(len(rows), len(self.classes), dtype=torch.int8)
         expected = task.config.train.expected_positives
@@ -195,6 +200,6 @@ class Damp(Source):
         from aevlp.damp.text import class_embeddings
 
         self.looks.check(state["precision"])
-        self.take(state["settings"])
+        self.take(state.get("settings", {}))  # not in checkpoints of 0.3.0
         self.weights = state["weights"]
         self.classes = class_embeddings(self.looks.texts, self.weights, self.options.neighbours)

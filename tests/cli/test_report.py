@@ -1,0 +1,100 @@
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from aevlp.cli import main
+from tests.cli.run import aevlp, refused
+from tests.report.pages import figures, parsed, section
+
+
+@pytest.fixture(scope="module")
+def trained(world, small, tmp_path_factory):
+    """A finished run; tests that change it take a copy."""
+    folder = tmp_path_factory.mktemp("report")
+    words = [*small, "--method", "aevlp", "--store", str(folder / "views"), "--report", "true"]
+    main(["train", str(world), "--out", str(folder / "run"), *words])
+    return folder / "run"
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def test_a_training_leaves_a_report_with_every_section(trained):
+    page = parsed((trained / "report.html").read_text())
+    result = json.loads((trained / "result.json").read_text())
+    assert "Left out" not in page.text
+    assert figures(page)["mAP"] == {result["mAP"]}
+    assert figures(page)["labels.macro_F1"] == {result["labels"]["macro_F1"]}
+    assert figures(page)["pseudo_labels.accumulated_recall"] == {result["pseudo_labels"]["accumulated_recall"]}
+    ids = [part.attributes["id"] for part in page.all("section")]
+    assert ids == [link.attributes["href"][1:] for link in page.all("nav")[0].all("a")]
+    assert len(page.all("figure")) == 10
+    assert not page.all("span", class_="gone")
+    assert len(page.all("img")) > 3
+    assert section(page, "teacher").all("svg", class_="tiles")
+    assert len(section(page, "teacher").all("svg", class_="tiles")[0].all("rect")) == 16
+    limits = json.loads((trained / "thresholds.json").read_text())["classes"]
+    rows = section(page, "classes").all("tbody")[0].all("tr")
+    assert {row.all("th")[0].text: float(row.all("data")[1].attributes["value"]) for row in rows} == limits
+
+
+def test_the_report_can_be_made_again_from_the_run_alone(capsys, run):
+    before = (run / "report.html").read_bytes()
+    (run / "report.html").unlink()
+    answer = aevlp(capsys, "report", run)
+    assert (answer.code, answer.out) == (0, f"written: {run / 'report.html'}\n")
+    assert (run / "report.html").read_bytes() == before
+
+
+def test_new_thresholds_show_in_a_new_report(capsys, run, world):
+    assert aevlp(capsys, "thresholds", run, world, "--thresholds.aim", "precision", "--device", "cpu").code == 0
+    assert aevlp(capsys, "report", run).code == 0
+    page = parsed((run / "report.html").read_text())
+    assert "The thresholds have been fitted anew since the training" in page.text
+    assert "for precision 90 %, on 8 validation images" in section(page, "settings").text
+
+
+def test_a_run_that_cannot_have_one_is_refused_in_one_line(capsys, run, tmp_path):
+    assert "not a run folder (no config.yaml); train one with" in refused(capsys, "report", tmp_path)
+    before = (run / "report.html").read_bytes()
+    (run / "evidence.npz").unlink()
+    message = refused(capsys, "report", run)
+    assert message.endswith(f"train it again: aevlp train DATA --out OTHER --recipe {run / 'config.yaml'}")
+    (run / "result.json").unlink()
+    assert f"go on with aevlp train DATA --out {run} --resume" in refused(capsys, "report", run)
+    assert (run / "report.html").read_bytes() == before
+    assert "unknown option --runs" in refused(capsys, "report", run, "--runs", "x")
+
+
+def test_a_report_needs_no_torch(trained, tmp_path):
+    copy = shutil.copytree(trained, tmp_path / "run")
+    code = (
+        f"import sys, aevlp.cli\naevlp.cli.main(['report', {str(copy)!r}])\n"
+        "print(sorted({'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_sweep_leaves_a_report_that_leads_to_those_of_its_runs(capsys, world, plain, tmp_path):
+    out = tmp_path / "sweep"
+    words = ["compare", world, "--out", out, *plain, "--methods", "an,gr", "--seeds", "2", "--epochs", "1", "--report", "true"]
+    answer = aevlp(capsys, *words)
+    assert answer.code == 0, answer.err
+    assert "report.html" in answer.out
+    page = parsed((out / "report.html").read_text())
+    links = [link.attributes["href"] for link in section(page, "settings").all("a")]
+    assert sorted(links) == [f"{method}-{seed}/report.html" for method in ("an", "gr") for seed in (0, 1)]
+    assert all((out / link).is_file() for link in links)
+    for row in section(page, "settings").all("tbody")[0].all("tr"):
+        method, mean = row.all("th")[0].text, float(row.all("data", data_key="mAP")[0].attributes["value"])
+        maps = [json.loads((out / f"{method}-{seed}" / "result.json").read_text())["mAP"] for seed in (0, 1)]
+        assert mean == pytest.approx(sum(maps) / 2)
+    run = parsed((out / "an-0" / "report.html").read_text())
+    assert "Left out: an uses no pseudo-labels." in section(run, "pseudo-labels").text
+    assert "Left out: Only a method with DAMP has tiles to show." in section(run, "teacher").text
