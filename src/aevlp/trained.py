@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from aevlp.calibration import Calibration
-from aevlp.data.images import BadImage, _orientation, _rgb, _upright
+from aevlp.data.images import BadImage, upright_rgb
 from aevlp.engine import autocast
 from aevlp.errors import UserError
 from aevlp.loader import read_ahead
@@ -150,7 +150,7 @@ class TrainedModel:
         try:
             with self._one_at_a_time:  # an image may be in the list twice, and PIL's are not made for several threads
                 image.load()
-            upright = _upright(_rgb(image), _orientation(image))
+            upright = upright_rgb(image)
         except Exception as error:  # decoders raise nearly anything on a broken file
             name = getattr(image, "filename", "") or "an image that was given"
             raise BadImage(f"{name}: cannot be decoded ({error}); replace it") from error

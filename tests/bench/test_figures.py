@@ -107,7 +107,7 @@ def test_the_memory_of_prediction_is_that_of_the_command_on_many_names(bench, mo
         seen.append((words[0], len(names), len({name.stat().st_ino for name in names})))
         return growth.Cost(seconds=len(names), peak=300 + len(names))
 
-    monkeypatch.setattr(predict, "_cost", cost)
+    monkeypatch.setattr(predict, "cost_of", cost)
     (row,) = FIGURES["predict-memory"].measure(bench, images=40, different=12, repeats=2)
     assert seen == [("predict", 10, 10), ("predict", 40, 12), ("predict", 40, 12), ("predict", 10, 10)]
     assert row.value == pytest.approx(340 / 310)
@@ -128,7 +128,7 @@ def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatc
             (shard / "00000.npy").write_bytes(bytes(100 * size))
         return growth.Cost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size)
 
-    monkeypatch.setattr(growth, "_cost", cost)
+    monkeypatch.setattr(growth, "cost_of", cost)
     rows = {row.what: row for row in growth.growth(bench, sizes=(30, 60), tiny=20)}
     assert len(rows) == 5
     assert commands == ["score"] + 3 * ["score", "train"]
@@ -150,8 +150,8 @@ def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatc
 
 def test_growth_knows_what_a_command_takes(tmp_path):
     bytearray(300_000_000)  # what this process once needed is not the command's
-    cost = growth._cost(["--version"])
+    cost = growth.cost_of(["--version"])
     assert cost.seconds > 0
     assert 5 < cost.peak < 100  # MB: a Python and little else
     with pytest.raises(RuntimeError, match="nowhere"):
-        growth._cost(["check", tmp_path / "nowhere"])
+        growth.cost_of(["check", tmp_path / "nowhere"])

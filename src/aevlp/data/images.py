@@ -41,9 +41,7 @@ def open_rgb(path: Path, *, at_least: int | None = None) -> "Image.Image":
             if at_least is not None:
                 image.draft(None, (at_least, at_least))  # does nothing but to a JPEG
             image.load()
-            upright = _upright(_rgb(image), _orientation(image))
-            upright.info.clear()  # with the orientation still in it, the next program would turn the image once more
-            return upright
+            return upright_rgb(image)
     except Exception as error:  # decoders raise nearly anything on a broken file
         reason = _reason(path, error)
         raise BadImage(f"{path}: {reason}; replace or remove the file", reason) from error
@@ -66,6 +64,13 @@ def bad_images(
 
     reasons = in_threads(reason, paths, workers, progress)
     return {index: reason for index, reason in enumerate(reasons) if reason is not None}
+
+
+def upright_rgb(image: "Image.Image") -> "Image.Image":
+    """A loaded image of any mode, upright (EXIF orientation), in mode RGB."""
+    upright = _upright(_rgb(image), _orientation(image))
+    upright.info.clear()  # with the orientation still in it, the next program would turn the image once more
+    return upright
 
 
 def _rgb(image: "Image.Image") -> "Image.Image":

@@ -44,16 +44,16 @@ def growth(
     common = ["--recipe", "demo", "--model.image_size", image_size, "--epochs", 1, "--damp.draws", 1]
     common += ["--device", bench.accelerator.device.type]
     # The first command of all finds nothing in the system's cache; the smallest set takes this upon itself.
-    _cost(["score", bench.folder / f"set-{tiny}", *common, "--store", bench.folder / "views-warm"])
+    cost_of(["score", bench.folder / f"set-{tiny}", *common, "--store", bench.folder / "views-warm"])
     for turn in range(repeats):
         log.info("growth: round %d of %d", turn + 1, repeats)
         for size in scored if turn % 2 == 0 else reversed(scored):
             folder, store = bench.folder / f"set-{size}", bench.folder / f"views-{turn}-{size}"
             log.info("growth: %d images", size)
-            scored[size].append(_cost(["score", folder, *common, "--store", store]))
+            scored[size].append(cost_of(["score", folder, *common, "--store", store]))
             disk[size] = sum(file.stat().st_size for file in store.rglob("*.npy"))
             run = bench.folder / f"run-{turn}-{size}"
-            trained[size].append(_cost(["train", folder, "--out", run, *common, "--store", store]))
+            trained[size].append(cost_of(["train", folder, "--out", run, *common, "--store", store]))
 
     def per_image(costs: dict[int, list[Cost]], size: int) -> list[float]:
         return [(cost.seconds - less.seconds) / (size - tiny) for cost, less in zip(costs[size], costs[tiny], strict=True)]
@@ -94,7 +94,7 @@ sys.exit(os.waitstatus_to_exitcode(status) & 255)
 """A small process in between: a process begins with the greatest size that the one which started it ever had."""
 
 
-def _cost(words: Sequence[object]) -> Cost:
+def cost_of(words: Sequence[object]) -> Cost:
     """What the command `aevlp WORDS` takes in a process of its own."""
     started = time.perf_counter()
     launcher = [sys.executable, "-S", "-c", _LAUNCH]

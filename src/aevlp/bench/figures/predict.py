@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aevlp.bench.figures.growth import _cost
+from aevlp.bench.figures.growth import cost_of
 from aevlp.bench.registry import Bench, Row, register_figure
 from aevlp.bench.timing import Ratio, side_by_side
 
@@ -153,7 +153,7 @@ def predict_memory(
         for count in counts if turn % 2 == 0 else reversed(counts):
             out = bench.folder / f"found-{turn}-{count}.csv"
             words = ["predict", bench.folder / "model", bench.folder / str(count), "--out", out]
-            cost = _cost([*words, "--device", bench.accelerator.device.type])
+            cost = cost_of([*words, "--device", bench.accelerator.device.type])
             peaks[count].append(cost.peak)
             seconds[count].append(cost.seconds)
     quarter, whole = counts
