@@ -120,6 +120,22 @@ def test_leaving_out_images_changes_nothing_for_the_others(has_val: bool) -> Non
     assert sum(len(getattr(less, name).names) for name in ("train", "val", "test")) == 54
 
 
+def test_what_is_given_and_what_is_true_where_a_format_has_both() -> None:
+    truth = np.where(random_labels(40) == 1, np.int8(1), np.int8(-1))
+    given = np.where((truth == 1) & (random_labels(40, seed=1) == 1), np.int8(1), np.int8(0))
+    plain = table(given, ("train",) * 30 + ("test",) * 10)
+    data = prepare(ImageTable(ROOT, plain.names, plain.classes, given, plain.splits, "npy", truth))
+    assert np.array_equal(data.train.observed, given[rows(data.train)])
+    for split in (data.train, data.val, data.test):
+        assert split is not None
+        assert split.truth is not None
+        assert np.array_equal(split.truth, truth[rows(split)])
+    assert data.val.truth is not None
+    assert np.array_equal(data.val.observed, data.val.truth)
+    single = prepare(ImageTable(ROOT, plain.names, plain.classes, given, plain.splits, "npy", truth), observe="single")
+    assert np.array_equal(single.train.observed, single_positives(truth[:30])[rows(single.train)])
+
+
 def test_a_part_has_some_of_the_images_in_the_order_asked_for() -> None:
     whole = prepare(table(random_labels(30)), observe="single").train
     some = np.array([5, 2, 11])

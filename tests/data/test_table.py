@@ -23,3 +23,9 @@ def test_a_reader_cannot_return_something_else() -> None:
         make(np.zeros((2, 3), np.int8), ("train", "valid"))
     with pytest.raises(ValueError, match="splits must name one of"):
         make(np.zeros((2, 3), np.int8), ("train",))
+
+
+def test_the_truth_has_the_shape_of_the_labels() -> None:
+    labels = np.zeros((2, 3), np.int8)
+    with pytest.raises(ValueError, match=r"truth must be int8\[2, 3\]"):
+        ImageTable(Path("root"), ("a", "b"), ("x", "y", "z"), labels, ("train", "test"), "table", truth=labels[:1])

@@ -21,13 +21,13 @@ def check(argv: Sequence[str]) -> None:
     given = vars(parser.read(argv))
 
     from aevlp.data import read
-    from aevlp.data.check import check as examine
-    from aevlp.data.check import render
+    from aevlp.data.check import render, report_on
     from aevlp.progress import progress
 
     path, values = given["data"], {o.key.removeprefix("data."): given.get(o.key, o.default) for o in data_options}
-    with progress("reading every image", len(read(path, values["format"]).names)) as advance:
-        report = examine(path, **values, progress=lambda _: advance(1))
+    table = read(path, values.pop("format"))
+    with progress("reading every image", len(table.names)) as advance:
+        report = report_on(table, path, **values, progress=lambda _: advance(1))
     show(render(report))
     if report.problems:
         raise UserError(f"{path}: {'; '.join(report.problems)}")

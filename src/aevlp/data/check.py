@@ -7,6 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from aevlp.data.classes import some
+from aevlp.data.expected import Comparison, compared
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
 from aevlp.data.splits import Observe, Zeros, hold_out, labels_of, prepare, require_examples
@@ -63,6 +64,10 @@ class Report:
     """Those of the groups that lie in several splits."""
     problems: list[str]
     """What stops training; with none, the image set is usable."""
+    notes: tuple[str, ...] = ()
+    """What the reader has to tell."""
+    comparison: Comparison | None = None
+    """With the counts that the field expects, if the set is a benchmark."""
 
 
 def check(
@@ -75,7 +80,19 @@ def check(
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """A report on the image set at a path; every image is decoded. One not understood at all is a UserError."""
-    table = read(path, format)
+    return report_on(read(path, format), path, observe, zeros, workers=workers, progress=progress)
+
+
+def report_on(
+    table: ImageTable,
+    path: Path,
+    observe: Observe = "given",
+    zeros: Zeros = "unknown",
+    *,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """The same of an image set that has been read from the path."""
     present = [name for name in SPLITS if name in table.splits]
     observed = {name: labels_of(table, name, observe=observe, zeros=zeros)[0] for name in present}
     bad = bad_images(table.paths, workers, progress)
@@ -109,6 +126,8 @@ def check(
         duplicates=groups,
         leaks=tuple(group for group in groups if len({split_of[name] for name in group}) > 1),
         problems=problems,
+        notes=table.notes,
+        comparison=compared(table),
     )
 
 
@@ -141,6 +160,7 @@ def render(report: Report) -> str:
         f"{report.path}: {report.kind}, {report.images:,} images, {len(report.classes)} classes",
         "",
         *_split_lines(report),
+        *_expected_lines(report.comparison),
         "",
         *_class_lines(report),
     ]
@@ -173,7 +193,29 @@ def _split_lines(report: Report) -> list[str]:
     lines = _aligned(rows)
     if report.held_out:
         lines.append(f"held out of train for validation: {report.held_out:,} images")
-    return lines
+    return [*lines, *report.notes]
+
+
+def _expected_lines(comparison: Comparison | None) -> list[str]:
+    if comparison is None:
+        return []
+    benchmark = comparison.benchmark
+    rows = [(benchmark.title, "found", "expected")]
+    rows += [(f"  {figure.name}", figure.found, figure.expected) for figure in comparison.figures]
+    lines = ["", *_aligned(rows)]
+    lines.append(_verdict(comparison.differing))
+    return [*lines, f"note: {benchmark.remark}"] if benchmark.remark else lines
+
+
+def _verdict(differing: tuple[str, ...]) -> str:
+    if not differing:
+        return "all as the field expects"
+    if all(name.startswith("labels per train") for name in differing):
+        return "other labels per training image than the full labels have: as it is where only some are observed"
+    return (
+        f"differs from the set that the field reports on ({', '.join(differing)}): a subset or another edition is fine, "
+        "but its results do not compare with published ones"
+    )
 
 
 def _class_lines(report: Report) -> list[str]:

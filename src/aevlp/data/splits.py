@@ -143,8 +143,9 @@ def labels_of(
     table: ImageTable, split: str, *, observe: Observe = "given", zeros: Zeros = "unknown"
 ) -> tuple[Labels, Labels | None]:
     """Observed labels and truth (None if incomplete) of a split of the table; the options are about "train" alone."""
-    given = table.labels[rows_of(table, split)]
-    full = np.where(given == 1, np.int8(1), np.int8(-1))
+    rows = rows_of(table, split)
+    given = table.labels[rows]
+    full = np.where((given if table.truth is None else table.truth[rows]) == 1, np.int8(1), np.int8(-1))
     if split != "train":
         return full, full
     if observe == "single":
@@ -152,9 +153,15 @@ def labels_of(
             raise UserError(
                 "observe 'single' hides all labels but one per image, so zeros cannot be negative; leave out one option"
             )
-        return single_positives(given), full
-    observed = full if zeros == "negative" else given
-    return observed, None if (observed == 0).any() else observed
+        return single_positives(full), full
+    observed = np.where(given == 1, np.int8(1), np.int8(-1)) if zeros == "negative" else given
+    if table.truth is None:
+        return observed, None if (observed == 0).any() else observed
+    if wrong := int(((observed == -1) & (full == 1)).sum()):
+        raise UserError(
+            f"{table.root}: zeros 'negative' contradicts the complete labels: {wrong} of them are positive; leave out that option"
+        )
+    return observed, full
 
 
 def hold_out(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -57,10 +57,15 @@ class ImageTable:
     """One of `SPLITS` per image."""
     kind: str
     """Name of the reader."""
+    truth: Labels | None = None
+    """int8[N, C] in {1, -1}: the complete labels of every image, for formats that have them; None: not known to be complete."""
+    notes: tuple[str, ...] = ()
+    """What `aevlp check` should tell about how it was read; each a line."""
 
     def __post_init__(self) -> None:
-        if self.labels.dtype != np.int8 or self.labels.shape != (len(self.names), len(self.classes)):
-            raise ValueError(f"labels must be int8[{len(self.names)}, {len(self.classes)}]")
+        for name, labels in (("labels", self.labels), ("truth", self.truth)):
+            if labels is not None and (labels.dtype != np.int8 or labels.shape != (len(self.names), len(self.classes))):
+                raise ValueError(f"{name} must be int8[{len(self.names)}, {len(self.classes)}]")
         if len(self.splits) != len(self.names) or not set(self.splits) <= set(SPLITS):
             raise ValueError(f"splits must name one of {SPLITS} per image")
 

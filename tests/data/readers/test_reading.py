@@ -33,6 +33,12 @@ def test_an_unknown_format_names_the_nearest_and_lists_all(tmp_path: Path, refus
     assert refusal(tmp_path, "zzz") == f"unknown format 'zzz'; formats: {names}"
 
 
+def test_every_format_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "data.md").read_text()
+    for reader in readers.readers():
+        assert f"\n| `{reader.name}` |" in text, reader.name
+
+
 def test_a_missing_path(tmp_path: Path, refusal: Refusal) -> None:
     assert refusal(tmp_path / "nowhere") == f"{tmp_path}/nowhere: no such file or folder; check the path"
 

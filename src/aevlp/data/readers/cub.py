@@ -1,0 +1,160 @@
+"""CUB-200-2011: the folder `CUB_200_2011/` of the official archive, with its 312 attributes as classes.
+
+`images.txt` names the images, and the rows are in the order of their ids; `train_test_split.txt` says which are trained on (1)
+and which tested on (0). An attribute is positive where `attributes/image_attribute_labels.txt` says that it is present, however
+certain the annotator was. Of a line of that file (image, attribute, is_present, certainty, time) only the first three numbers
+count: some official lines have a column too many after them.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aevlp.data.benchmarks import CUB
+from aevlp.data.classes import lines_of, some
+from aevlp.data.pieces import file_of, folder_of, refuse_missing_images
+from aevlp.data.readers import register
+from aevlp.data.table import ImageTable, Labels
+from aevlp.errors import UserError
+
+FOLDER = "CUB_200_2011"
+IMAGES, SPLIT, LABELS = "images.txt", "train_test_split.txt", "attributes/image_attribute_labels.txt"
+SPLIT_OF = {"1": "train", "0": "test"}
+SOURCE = CUB.source("everything")
+
+Ids = NDArray[np.int32]
+
+
+def detects(path: Path) -> bool:
+    """Whether two of the three files are there, or the folder has its name, so that a tree with a piece missing is told so."""
+    return _root(path) is not None
+
+
+def read(path: Path) -> ImageTable:
+    """Every image of `images.txt`."""
+    root = _root(path)
+    if root is None:
+        places = ", ".join(str(place) for place in _places(path))
+        raise UserError(f"{path}: no CUB tree ({IMAGES}, {LABELS}); looked for it in {places}; {SOURCE}")
+    images = _names(file_of(root / IMAGES, "the names of the images", SOURCE))
+    splits = _splits(file_of(root / SPLIT, "the official split", SOURCE), images)
+    attributes, notes = _attributes(root)
+    labels = _labels(file_of(root / LABELS, "the attributes of the images", SOURCE), images, attributes)
+    folder = folder_of(root / "images", "the images", SOURCE)
+    names = tuple(f"{folder.name}/{name}" for name in images.values())
+    refuse_missing_images(root, names, f"{root / IMAGES} names", SOURCE)
+    return ImageTable(
+        root=root,
+        names=names,
+        classes=tuple(attributes.values()),
+        labels=labels,
+        splits=splits,
+        kind=CUB.name,
+        truth=np.where(labels == 1, np.int8(1), np.int8(-1)),
+        notes=notes,
+    )
+
+
+def _places(path: Path) -> list[Path]:
+    return [path, path / FOLDER, path / FOLDER / FOLDER]
+
+
+def _root(path: Path) -> Path | None:
+    """The folder of the set, at the path or below it: the first with two of its files, or else the first of its name."""
+    places = [place for place in _places(path) if place.is_dir()]
+    whole = [place for place in places if sum((place / file).is_file() for file in (IMAGES, SPLIT, LABELS)) >= 2]
+    return next(iter([*whole, *(place for place in places if place.name == FOLDER)]), None)
+
+
+def _numbered(file: Path) -> dict[int, str]:
+    """Id -> text of a file with an id and a text per line, by id."""
+    found: dict[int, str] = {}
+    for number, line in enumerate(lines_of(file, newline=""), 1):
+        match line.split():
+            case []:
+                continue
+            case [id, text] if id.isdecimal() and len(id) < 10 and int(id) not in found:
+                found[int(id)] = text
+            case _:
+                raise UserError(f"{file}, line {number}: '{line.strip()}' is not a number of its own and a text; {SOURCE}")
+    if not found:
+        raise UserError(f"{file}: an empty file; {SOURCE}")
+    return dict(sorted(found.items()))
+
+
+def _names(file: Path) -> dict[int, str]:
+    """Id -> name, by id; no two are equal."""
+    names = _numbered(file)
+    repeated = [name for name, count in Counter(names.values()).items() if count > 1]
+    if repeated:
+        raise UserError(f"{file}: {len(repeated):,} names occur more than once ({some(repeated)}); {SOURCE}")
+    return names
+
+
+def _splits(file: Path, images: dict[int, str]) -> tuple[str, ...]:
+    marks = _numbered(file)
+    wrong = [name for id, name in images.items() if marks.get(id) not in SPLIT_OF]
+    if wrong:
+        raise UserError(f"{file}: neither 1 (train) nor 0 (test) for {len(wrong):,} of the images ({some(wrong)}); {SOURCE}")
+    return tuple(SPLIT_OF[marks[id]] for id in images)
+
+
+def _attributes(root: Path) -> tuple[dict[int, str], tuple[str, ...]]:
+    """Id -> name of the attributes, by id, and what to tell about them."""
+    # The official archive has the file beside the folder, and some copies have moved it.
+    for folder in (root.resolve().parent, root, root / "attributes"):
+        if (folder / "attributes.txt").is_file():
+            return _names(folder / "attributes.txt"), ()
+    note = f"attributes.txt is neither in {root} nor beside it: its {CUB.class_count} official names are used"
+    return dict(enumerate(CUB.classes, 1)), (note,)
+
+
+def _labels(file: Path, images: dict[int, str], attributes: dict[int, str]) -> Labels:
+    """int8[N, C]: 1 where the attribute is present, else 0."""
+    cells = _cells(file)
+    rows = _positions(cells[:, 0], images, f"{file}: image", IMAGES)
+    columns = _positions(cells[:, 1], attributes, f"{file}: attribute", "attributes.txt")
+    present = cells[:, 2]
+    if not np.isin(present, (0, 1)).all():
+        image, attribute, value = cells[np.flatnonzero((present != 0) & (present != 1))[0]]
+        raise UserError(f"{file}: image {image} has {value} for attribute {attribute}, not 0 or 1; {SOURCE}")
+    without = np.bincount(rows, minlength=len(images)) == 0
+    if without.any():
+        names = [name for name, is_without in zip(images.values(), without, strict=True) if is_without]
+        raise UserError(f"{file}: no line for {len(names):,} of the {len(images):,} images ({some(names)}); {SOURCE}")
+    labels = np.zeros((len(images), len(attributes)), dtype=np.int8)
+    labels[rows[present == 1], columns[present == 1]] = 1
+    return labels
+
+
+def _cells(file: Path) -> Ids:
+    """int32[L, 3]: the first three numbers of every line."""
+    if file.stat().st_size == 0:
+        raise UserError(f"{file}: an empty file; {SOURCE}")
+    try:
+        return np.loadtxt(file, dtype=np.int32, comments=None, usecols=(0, 1, 2), ndmin=2)
+    except (ValueError, OverflowError):
+        # The reader is fast but vague about the line.
+        for number, line in enumerate(lines_of(file, newline=""), 1):
+            start = line.split()[:3]
+            if line.strip() and not (len(start) == 3 and all(word.isdecimal() for word in start)):
+                text = line.strip()[:60]
+                raise UserError(
+                    f"{file}, line {number}: '{text}' does not begin with an image, an attribute and 0 or 1; {SOURCE}"
+                ) from None
+        raise
+
+
+def _positions(ids: Ids, known: dict[int, str], where: str, named_in: str) -> NDArray[np.intp]:
+    """intp[L]: the place of each id among the known ones, which are sorted."""
+    numbers = np.array(list(known), dtype=np.int32)
+    places = np.minimum(np.searchsorted(numbers, ids), len(numbers) - 1)
+    strange = ids[numbers[places] != ids]
+    if strange.size:
+        raise UserError(f"{where} {strange[0]} is not in {named_in}; {SOURCE}")
+    return places
+
+
+register(CUB.name, detects, read, looks_like=f"{FOLDER}/ with {IMAGES} and {LABELS}")

@@ -1,0 +1,167 @@
+"""Formatted `.npy` files, as the field's repositories exchange them (Cole et al., CVPR 2021).
+
+`formatted_{train,val}_images.npy` names the images, `..._labels.npy` has their full labels (0 and 1), and
+`formatted_train_labels_obs.npy`, which need not be there, what is observed of them (1, 0 for unknown, -1). Their `val` is the
+test split. Trained on is what is observed, or without that file the full labels; `--observe single` always draws from the
+full ones. The order of the rows is kept.
+
+The names of the images are relative to a folder that differs from set to set: it is looked for.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aevlp.data.benchmarks import BENCHMARKS
+from aevlp.data.classes import CLASSES_FILE, fixed_classes, some
+from aevlp.data.pieces import file_of, refuse_missing_images
+from aevlp.data.readers import register
+from aevlp.data.table import ImageTable, Labels
+from aevlp.errors import UserError
+
+SPLIT_OF = {"train": "train", "val": "test"}
+"""The files' name of a part -> the split that its images are in."""
+PLACES = (
+    ".",
+    "images",
+    "JPEGImages",
+    "VOCdevkit/VOC2012/JPEGImages",
+    "VOC2012/JPEGImages",
+    "Flickr",
+    "images/Flickr",
+    "CUB_200_2011/CUB_200_2011/images",
+    "CUB_200_2011/images",
+)
+"""Folders that images may be named relative to; COCO's names begin with train2014/ or val2014/."""
+TRIED = 5
+"""Images of each part by which their folder is found."""
+SOURCE = "such files are made by https://github.com/elijahcole/single-positive-multi-label (preproc/)"
+
+
+def detects(path: Path) -> bool:
+    """Whether there is one of the files of labels or images."""
+    return any(_file(path, part, what).is_file() for part in SPLIT_OF for what in ("images", "labels"))
+
+
+def read(path: Path) -> ImageTable:
+    """Every image that the files name, in their order."""
+    names = {part: _names(_file(path, part, "images")) for part in SPLIT_OF}
+    full = {part: _labels(_file(path, part, "labels"), len(names[part]), (0, 1)) for part in SPLIT_OF}
+    count = full["train"].shape[1]
+    if full["val"].shape[1] != count:
+        file = _file(path, "val", "labels")
+        raise UserError(f"{file}: {full['val'].shape[1]} classes, but {count} in train; take both files from one set")
+    classes = _classes(path, count)
+    observed, observed_in = full["train"], _file(path, "train", "labels")
+    file = _file(path, "train", "labels_obs")
+    if file.is_file():
+        observed, observed_in = _labels(file, len(names["train"]), (-1, 0, 1)), file
+        _refuse_contradiction(observed, full["train"], file)
+    images = (*names["train"], *names["val"])
+    _refuse_repeated(images, path)
+    root = _image_folder(path, names)
+    refuse_missing_images(root, images, f"the files in {path} name", "it is the set that they were made for")
+    truth = np.concatenate(list(full.values()))
+    return ImageTable(
+        root=root,
+        names=images,
+        classes=classes,
+        labels=np.concatenate([observed, full["val"]]),
+        splits=tuple(SPLIT_OF[part] for part in SPLIT_OF for _ in names[part]),
+        kind="npy",
+        truth=np.where(truth == 1, np.int8(1), np.int8(-1)),
+        notes=(f"what is observed of the training images is in {observed_in.name}",),
+    )
+
+
+def _file(path: Path, part: str, what: str) -> Path:
+    return path / f"formatted_{part}_{what}.npy"
+
+
+def _array(file: Path, what: str) -> NDArray[np.generic]:
+    file_of(file, what, SOURCE)
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        # A pickle can run any program when it is opened.
+        if "Object arrays" in str(error):
+            raise UserError(
+                f"{file}: an array of Python objects, which is not safe to open; if you trust it, save it again as plain text or "
+                f'numbers: a = numpy.load("{file.name}", allow_pickle=True); numpy.save("{file.name}", numpy.array(a.tolist()))'
+            ) from None
+        raise UserError(f"{file}: not a whole .npy file; copy it again") from None
+    if not isinstance(array, np.ndarray):
+        raise UserError(f"{file}: an archive of several arrays, not a .npy file; save the one array")
+    return array
+
+
+def _names(file: Path) -> tuple[str, ...]:
+    array = _array(file, "the names of the images")
+    if array.dtype.kind not in "US" or array.ndim != 1:
+        raise UserError(f"{file}: must be one name per image, not {array.dtype}{list(array.shape)}; {SOURCE}")
+    return tuple(name.replace("\\", "/") for name in array.astype(str).tolist())
+
+
+def _labels(file: Path, images: int, values: tuple[int, ...]) -> Labels:
+    array = _array(file, "the labels")
+    if array.dtype.kind not in "biuf" or array.ndim != 2 or len(array) != images:
+        raise UserError(
+            f"{file}: must be a number per image and class, for {images:,} images, not {array.dtype}{list(array.shape)}; {SOURCE}"
+        )
+    if not np.isin(array, values).all():
+        raise UserError(f"{file}: has values other than {', '.join(map(str, values))}; {SOURCE}")
+    return array.astype(np.int8)
+
+
+def _classes(path: Path, count: int) -> tuple[str, ...]:
+    fixed = fixed_classes(path)
+    if fixed is not None:
+        if len(fixed) != count:
+            raise UserError(
+                f"{path / CLASSES_FILE}: {len(fixed)} names, but the labels have {count} classes; name each, in order"
+            )
+        return fixed
+    for benchmark in BENCHMARKS:
+        if benchmark.class_count == count:
+            return benchmark.classes
+    known = ", ".join(f"{benchmark.class_count} ({benchmark.title})" for benchmark in BENCHMARKS)
+    raise UserError(
+        f"{path}: {count} classes without names; write them to {path / CLASSES_FILE}, one per line, in the order of the columns "
+        f"(names are known for {known})"
+    )
+
+
+def _refuse_contradiction(observed: Labels, full: Labels, file: Path) -> None:
+    if observed.shape != full.shape:
+        raise UserError(f"{file}: {observed.shape[1]} classes, but the labels have {full.shape[1]}; take both files from one set")
+    wrong = (observed != 0) & ((observed == 1) != (full == 1))
+    if wrong.any():
+        raise UserError(
+            f"{file}: {int(wrong.sum()):,} observed labels contradict formatted_train_labels.npy (first in row "
+            f"{int(np.flatnonzero(wrong.any(axis=1))[0])}); take both files from one set"
+        )
+
+
+def _refuse_repeated(images: tuple[str, ...], path: Path) -> None:
+    repeated = [name for name, count in Counter(images).items() if count > 1]
+    if repeated:
+        raise UserError(f"{path}: {len(repeated):,} images are named more than once ({some(repeated)}); keep one row of each")
+
+
+def _image_folder(path: Path, names: dict[str, tuple[str, ...]]) -> Path:
+    """The folder that the names are relative to: the first in which any of a few exists."""
+    tried = [name for part in names.values() for name in part[:TRIED]]
+    for place in PLACES:
+        if any((path / place / name).is_file() for name in tried):
+            return path / place
+    places = ", ".join(PLACES[1:])
+    raise UserError(
+        f"{path}: none of the first images is there ({some(tried[:1])}); looked in this folder and in its {places}; "
+        "put the images, or a link to them, in one of these"
+    )
+
+
+# Before the official layouts, beside which these files lie: whoever made them wants them.
+register("npy", detects, read, looks_like="formatted_train_images.npy, formatted_train_labels.npy and the same of val", rank=-1)
