@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -17,11 +17,13 @@ from aevlp.cores import a_core_each
 from aevlp.damp.filling import fill, shard_job
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.store import Embeddings, StoreKey, ViewStore, shards_of
+from aevlp.damp.text import text_embeddings
 from aevlp.damp.views import ViewSettings
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Split
 from aevlp.engine import teacher_precision
 from aevlp.errors import UserError
+from aevlp.prompts import class_prompts, digest_of
 from aevlp.seeds import seed_for
 from aevlp.sources.registry import Task
 from aevlp.teacher import Teacher, load_teacher
@@ -39,10 +41,12 @@ class Looks:
     def __init__(self, task: Task, draws: int, view: dict[str, Any]) -> None:
         self.task, self.accelerator = task, task.accelerator
         options = task.config.teacher
+        prompts = class_prompts(options.prompts, options.prompt, task.classes)  # refused before the teacher is loaded
+        self.prompts = digest_of(prompts)
         self.precision = teacher_precision(options.precision, self.accelerator.device)
         teacher = load_teacher(options.name, self.accelerator.device, self.precision)
         # The text side is small and computed once, on the CPU, so that it does not depend on the device.
-        self.texts = teacher.encode_texts([options.prompt.replace("{}", name) for name in task.classes]).float().cpu()
+        self.texts = text_embeddings(teacher.encode_texts, prompts).cpu()
         self.images = self._images()
         self.shards = shards_of(len(self.images.names))
         self.scorer = self._scorer(teacher, ViewSettings(size=teacher.image_size, **view))
@@ -158,10 +162,19 @@ class Looks:
         place = {name: row for row, name in enumerate(self.task.split.names)}
         return torch.tensor([place.get(name, -1) for name in self.images.names])
 
-    def check(self, precision: str) -> None:
-        """Refuses to go on where the teacher saw otherwise before."""
-        if precision != self.precision:
+    def state(self) -> dict[str, Any]:
+        """How the teacher looked, for a checkpoint."""
+        return {"precision": self.precision, "prompts": self.prompts}
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Refuses to go on where the teacher looked otherwise before; `state` may hold more."""
+        if state["precision"] != self.precision:
             raise UserError(
-                f"--resume: the teacher computed in {precision} and would now in {self.precision}; "
+                f"--resume: the teacher computed in {state['precision']} and would now in {self.precision}; "
                 "use the same kind of device, or start anew"
+            )
+        if state.get("prompts", self.prompts) != self.prompts:  # not in checkpoints of 0.4.0
+            raise UserError(
+                f"--resume: the prompts in {self.task.config.teacher.prompts} are not those that the run was started with; "
+                "put these back, or start anew"
             )

@@ -2,7 +2,7 @@
 
 | symbol | argument  | meaning                                                                |
 | ------ | --------- | ---------------------------------------------------------------------- |
-| e_i    | texts     | embedding of a class's prompt, not normalised                          |
+| e_i    | texts     | embedding of a class's prompt or mean of several, not normalised       |
 | A*     | adjacency | who takes noise from whom: 0.8 from itself, 0.2 from similar classes   |
 | W_l    | weights   | three frozen random layers K -> 1024 -> 1024 -> K                      |
 | t_i    |           | H_3[i] + e_i, normalised                                               |
@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -19,6 +19,12 @@ from torch.nn.functional import leaky_relu, normalize
 HIDDEN = 1024
 FROM_OTHERS = 0.2
 SLOPE = 0.2
+
+
+def text_embeddings(encode: Callable[[list[str]], Tensor], prompts: Sequence[Sequence[str]]) -> Tensor:
+    """Float32 e [C, K]: of each class the mean of its prompts' embeddings, as a teacher's `encode_texts` gives them."""
+    embeddings = encode([prompt for own in prompts for prompt in own]).float()
+    return torch.stack([own.mean(0) for own in torch.split(embeddings, [len(own) for own in prompts])])
 
 
 def adjacency(texts: Tensor, neighbours: int | None = None) -> Tensor:

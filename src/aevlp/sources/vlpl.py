@@ -64,9 +64,9 @@ class Vlpl(Source):
         return self.table
 
     def state(self) -> dict[str, Any]:
-        """The precision in which the teacher looked."""
-        return {"precision": self.looks.precision}
+        """How the teacher looked."""
+        return self.looks.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Goes on if the teacher would see the same."""
-        self.looks.check(state["precision"])
+        self.looks.check(state)
