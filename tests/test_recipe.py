@@ -1,3 +1,5 @@
+import json
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from aevlp.methods import METHODS, find_method
 from aevlp.options import Parser, describe, options_of, read_value
 from aevlp.recipe import all_options, build_config, options_for, read_recipe, recipe_file, recipe_names, recipe_text, settings
 from aevlp.sources.damp import DampOptions
+from tests.cli.run import aevlp
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -29,84 +32,6 @@ def flat(nested, prefix=""):
     for key, value in nested.items():
         found.update(flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
     return found
-
-
-def test_default_holds_the_constants_of_the_method():
-    config = build_config("default", "aevlp", settings(read_recipe(recipe_file("default")), "aevlp", "common"))
-    damp, train, loss = config.source, config.train, vars(config.loss)
-    assert isinstance(damp, DampOptions)
-    assert (train.epochs, train.batch_size, train.learning_rate, train.head_learning_rate) == (8, 16, 1e-5, 1e-4)
-    assert (train.patience, train.max_drop, train.expected_positives) == (2, 2.0, None)
-    assert (damp.grid, damp.overlap, damp.temperature, damp.local_threshold) == (4, 0.2, 0.01, 0.0)
-    assert (damp.global_threshold, damp.top_k, damp.negative_fraction, damp.neighbours) == (0.5, 3, 0.2, None)
-    assert loss == {
-        **{"w0": 0, "w1": 2, "b0": -2, "b1": -2, "mu0": 0.5, "mu1": 0.8, "sigma0": 2.0, "sigma1": 0.5},
-        **{"q1": 1, "q2": 0.01, "q3": 0.9, "lambda1": 0.4, "lambda2": 0.7, "eta": 0.01},
-    }
-
-
-COLUMNS: dict[str, tuple[Any, ...]] = {
-    "train.epochs": (8, 8, 10, 10),
-    "train.batch_size": (8, 16, 16, 8),
-    "train.learning_rate": (1e-5,) * 4,
-    "train.head_learning_rate": (1e-4,) * 4,
-    "train.expected_positives": (1.5, 2.9, 1.9, 31.4),
-    "model.image_size": (448,) * 4,
-    "teacher.name": ("openai/clip-vit-base-patch16",) * 4,
-    "damp.grid": (4, 4, 4, 5),
-    "damp.draws": (None,) * 4,
-    "damp.neighbours": (20, 62, 50, 312),
-    "damp.temperature": (0.01, 0.01, 0.01, 0.1),
-    "damp.local_threshold": (0.0, 0.3, 0.3, 0.005),
-    "damp.global_threshold": (0.5, 0.5, 0.6, 0.005),
-    "damp.top_k": (3, 3, 3, 32),
-    "damp.negative_fraction": (0.2, 0.3, 0.2, 0.2),
-    "loss.w0": (0,) * 4,
-    "loss.w1": (2, 10, 10, 10),
-    "loss.b0": (-2,) * 4,
-    "loss.b1": (-2, -8, -8, -8),
-    "loss.q1": (1, 1, 1, 1.5),
-    "loss.q2": (0.01,) * 4,
-    "loss.q3": (0.9,) * 4,
-    "loss.lambda1": (0.4, 0.5, 0.5, 0.2),
-    "loss.lambda2": (0.7, 0.7, 0.7, 0.8),
-    "loss.eta": (0.05, 0.001, 0.001, 0.01),
-    "em:loss.alpha": (0.2, 0.1, 0.1, 0.01),
-    "vlpl:loss.alpha": (0.2, 0.1, 0.1, 0.01),
-    "em-apl:loss.alpha": (0.2, 0.1, 0.1, 0.01),
-    "em-apl:loss.beta": (0.02, 0.9, 0.2, 0.4),
-    "em-apl:apl.warmup": (5, 5, 4, 3),
-    "mime:confident.warmup": (2, 2, 2, 5),
-}
-"""The constants of the papers on VOC, COCO, NUS-WIDE and CUB; of `aevlp`, unless another method stands before the key."""
-PUBLISHED: dict[str, tuple[Any, ...]] = {
-    **{f"{method}:train.epochs": (10,) * 4 for method in ("em", "em-apl", "vlpl", "role", "mime", "ll-r", "ll-ct", "ll-cp")},
-    **{f"{method}:train.batch_size": (8, 16, 16, 8) for method in ("em", "em-apl")},
-    **{f"{method}:train.learning_rate": (1e-5, 1e-5, 1e-5, 1e-4) for method in ("em", "em-apl", "vlpl")},
-    **{f"{method}:train.head_learning_rate": (1e-5, 1e-5, 1e-5, 1e-4) for method in ("em", "em-apl", "vlpl")},
-    **{f"{method}:train.patience": (1,) * 4 for method in ("em", "em-apl")},
-    **{f"vlpl:train.{key}": (None,) * 4 for key in ("patience", "max_drop")},
-    "vlpl:train.batch_size": (8,) * 4,
-    "vlpl:teacher.name": ("openai/clip-vit-large-patch14-336",) * 4,
-    **{f"{method}:train.batch_size": (16,) * 4 for method in ("ll-r", "ll-ct", "ll-cp", "boostlu+ll-r", "bce+ll-ct")},
-    **{f"{method}:train.head_learning_rate": (1e-4,) * 4 for method in ("ll-r", "ll-ct", "ll-cp", "boostlu+ll-r")},
-    "mime:train.optimizer": ("adamax",) * 4,
-    "mime:train.learning_rate": (1e-4,) * 4,
-    "mime:train.head_learning_rate": (1e-3,) * 4,
-    "mime:train.batch_size": (32, 32, 16, 16),
-    "latent+bce+confident:train.batch_size": (32, 32, 16, 16),
-}
-
-
-@pytest.mark.parametrize(("column", "name"), list(enumerate(["voc", "coco", "nus", "cub"])))
-@pytest.mark.parametrize(("protocol", "table"), [("common", COLUMNS), ("published", PUBLISHED)])
-def test_the_benchmarks_have_the_constants_of_the_papers(column, name, protocol, table):
-    values = read_recipe(recipe_file(name))
-    for entry, wanted in table.items():
-        method, _, key = entry.rpartition(":")
-        method = method or "aevlp"
-        built = flat(build_config(name, method, settings(values, method, protocol)).as_recipe())
-        assert built[key] == wanted[column], entry
 
 
 def test_the_common_protocol_trains_all_methods_alike():
@@ -138,7 +63,8 @@ def test_a_run_serves_as_a_recipe_for_what_it_was_only(tmp_path):
 
 def test_a_recipe_that_names_another_need_not_name_a_method(tmp_path):
     (tmp_path / "own.yaml").write_text("recipe: voc\ntrain:\n  epochs: 3\n")
-    assert settings(read_recipe(tmp_path / "own.yaml"), "em", "common") == {"recipe": "voc", "train.epochs": 3}
+    found = settings(read_recipe(tmp_path / "own.yaml"), "em", "common")
+    assert (found["recipe"], found["train.epochs"]) == ("voc", 3)
 
 
 def test_a_recipe_must_have_published_settings_to_follow_them(tmp_path):
@@ -233,3 +159,12 @@ def test_the_text_of_a_recipe_is_read_back_and_opens_with_its_remarks(tmp_path):
     assert (tmp_path / "own.yaml").read_text(encoding="utf-8").startswith("# one: two\n# three\n\n")
     again = read_recipe(tmp_path / "own.yaml")
     assert build_config(again["recipe"], again["method"], again) == config
+
+
+def test_default_needs_no_expected_number_of_positives(capsys, world, small, tmp_path):
+    answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--epochs", "1", "--recipe", "default")
+    assert answer.code == 0, answer.err
+    said = re.search(r"expected positives per image: ([\d.]+), estimated from the fully labelled validation images", answer.err)
+    assert said is not None
+    found = json.loads((tmp_path / "run" / "result.json").read_text())["expected_positives"]
+    assert float(said[1]) == pytest.approx(found, abs=1e-3)

@@ -57,10 +57,11 @@ def local_checkpoint(name: str, *, role: str, demo: str) -> Checkpoint:
     """The checkpoint called `name`, downloaded only if it is neither a folder nor in the hub's cache.
 
     `role` is "teacher" or "backbone": the option that messages speak of; a teacher must have a tokenizer.
-    `demo` is the folder under the package's `demo/` that the name "demo" stands for.
+    `demo` is the folder under the package's `demo/` that the name "demo" stands for; "demo-clip" is the demo's CLIP for both.
     """
-    folder = Path(aevlp.__file__).parent / "demo" / demo if name == "demo" else Path(name).expanduser()
-    if folder.is_dir() or name == "demo":
+    embedded = {"demo": demo, "demo-clip": "clip"}.get(name)
+    folder = Path(aevlp.__file__).parent / "demo" / embedded if embedded else Path(name).expanduser()
+    if folder.is_dir() or embedded:
         if problem := _problem(folder, role):
             raise UserError(f"--{role} {name}: the folder {folder} {problem}")
         return Checkpoint(name, folder, _content_hash(folder))
@@ -152,10 +153,14 @@ def _problem(folder: Path, role: str) -> str | None:
     if not (folder / "config.json").is_file():
         return "has no config.json: it is not a transformers checkpoint"
     try:
-        read_json(folder / "config.json")
+        kind = str(read_json(folder / "config.json").get("model_type"))
         weights = _weights(folder)
     except UserError as error:
         return f"is broken: {error}"
+    if role == "backbone" and kind.endswith("_vision_model"):
+        return (
+            f"has an image encoder alone ({kind}), which transformers makes no classifier of; give the whole model's checkpoint"
+        )
     if problem := pickled_only(folder, LOADERS[role]):
         return problem
     if not weights:
