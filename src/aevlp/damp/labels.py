@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor, int8
+from torch import Tensor, cat, int8
 
 
 def scores(embeddings: Tensor, classes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -36,12 +36,14 @@ def pseudo_labels(
     global_threshold: float,
     top_k: int,
     negative_fraction: float,
+    agreed: bool = False,
     released_code: bool = False,
 ) -> Tensor:
     """Int8 [N, C] in {1, 0, -1} from global_scores [N, C], local_scores [N, R, C] and observed [N, C].
 
     1: among the top_k of the final scores (`final_scores`), and at least global_threshold. -1: among the
-    floor(negative_fraction * C) lowest of the average scores, which wins over 1. Ties go to the lower class index.
+    floor(negative_fraction * C) lowest of the average scores or, if they must be `agreed`, among so many lowest in every single
+    view; this wins over 1. Ties go to the lower class index.
     `released_code` computes what the authors' code does: > in place of >=, 0 in place of -1, a local threshold of 0 where
     nothing is observed.
     """
@@ -49,7 +51,11 @@ def pseudo_labels(
         global_scores, local_scores, observed, local_threshold=local_threshold, released_code=released_code
     )
     labels = (rank(final, descending=True) < top_k) & (final >= global_threshold)
-    lowest = rank(average, descending=False) < lowest_count(negative_fraction, average.shape[1])
+    count = lowest_count(negative_fraction, average.shape[1])
+    lowest = rank(average, descending=False) < count
+    if agreed:
+        views = cat([global_scores.unsqueeze(1), local_scores], dim=1)
+        lowest = (rank(views, descending=False) < count).all(1)
     return labels.to(int8).masked_fill(lowest, 0 if released_code else -1)
 
 
@@ -82,5 +88,5 @@ def lowest_count(negative_fraction: float, classes: int) -> int:
 
 
 def rank(values: Tensor, *, descending: bool) -> Tensor:
-    """The place 0..C-1 of each class in its row's order; equal values keep the order of their indices."""
-    return values.argsort(dim=1, descending=descending, stable=True).argsort(dim=1)
+    """The place 0..C-1 of each class along the last axis; equal values keep the order of their indices."""
+    return values.argsort(dim=-1, descending=descending, stable=True).argsort(dim=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from aevlp.errors import UserError, require
 from aevlp.papers import AEVLP
@@ -45,6 +45,9 @@ class DampOptions(SourceOptions):
     """Most positive pseudo-labels per image (CUB 32)."""
     negative_fraction: float = 0.2
     """Share of the classes, those with the lowest scores, that become negative pseudo-labels (COCO 0.3)."""
+    negatives: Literal["lowest", "agreed"] = "lowest"
+    """lowest: those are negative whose scores, averaged over the views, are the lowest; agreed: only those that are among so many
+    lowest in every single view."""
     seed: int = 0
     """Seed of the views. Runs that share it share the store, whatever their own seed."""
     draws: int | None = None
@@ -166,6 +169,7 @@ class Damp(Source):
                 global_threshold=self.options.global_threshold,
                 top_k=self.options.top_k,
                 negative_fraction=self.options.negative_fraction,
+                agreed=self.options.negatives == "agreed",
                 released_code=self.released_code,
             )
 
@@ -193,13 +197,13 @@ class Damp(Source):
 
     def state(self) -> dict[str, Any]:
         """The text noise (a resumed run must not depend on how a generator of another version draws), and what was decided."""
-        return {"weights": self.weights, "precision": self.looks.precision, "settings": self.settings}
+        return {"weights": self.weights, "settings": self.settings, **self.looks.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continues with the text noise of `state`."""
         from aevlp.damp.text import class_embeddings
 
-        self.looks.check(state["precision"])
+        self.looks.check(state)
         self.take(state.get("settings", {}))  # not in checkpoints of 0.3.0
         self.weights = state["weights"]
         self.classes = class_embeddings(self.looks.texts, self.weights, self.options.neighbours)
