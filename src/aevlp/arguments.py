@@ -14,6 +14,8 @@ from aevlp.errors import UserError
 from aevlp.methods import find_method
 from aevlp.options import Option, Parser
 from aevlp.recipe import (
+    FEATURES,
+    MODE,
     all_options,
     build_config,
     options_for,
@@ -33,7 +35,8 @@ METHOD_HELP = "a name that aevlp methods lists, LOSS+SOURCE, or HEAD+either"
 
 def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Config]:
     """The arguments and the configuration of a command that takes one value per option."""
-    early = _early("recipe", "method", "protocol", "out")
+    early = _early("recipe", "method", "protocol", "out", MODE)
+    early.add_argument("--features", f"--{FEATURES}", dest=FEATURES, nargs="?")
     early.add_argument("--resume", action="store_true")
     first = early.parse_known_args(argv)[0]
 
@@ -44,7 +47,7 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
     else:
         values = read_recipe(recipe_file(recipe))
         method = _method(first.method, values)
-        values = settings(values, method, first.protocol or values.get("protocol", "common"))
+        values = settings(values, method, first.protocol or values.get("protocol", "common"), vars(first))
 
     parser = Parser(command, summary)
     add(parser)

@@ -18,6 +18,7 @@ from aevlp.report.evidence import gather, write_evidence
 from aevlp.report.page import write_report
 from aevlp.results import Record, summarize
 from aevlp.runs import RunFolder
+from aevlp.sights import Sight
 from aevlp.sources import Source
 from aevlp.thresholds import Thresholds, as_json, fit_thresholds
 
@@ -26,18 +27,17 @@ if TYPE_CHECKING:
 
 
 def conclude(
-    config: Config, data: Dataset, source: Source, run: RunFolder, accelerator: Accelerator, record: Record
+    config: Config, data: Dataset, source: Source, run: RunFolder, accelerator: Accelerator, record: Record, sight: Sight
 ) -> dict[str, Any]:
     """The result of a training that is over; everything that a finished run has is written."""
     best = load_classifier(run.model).to(accelerator.device)
-    engine = (config.train.workers, accelerator)
-    on_val = probabilities(best, data.val.paths, *engine)
+    on_val = probabilities(best, sight(data.val), accelerator)
     thresholds = thresholds_for(config, data.val, data.classes, on_val)
     shown, judged = (data.val, on_val), None
     if data.test is not None:
-        shown = (data.test, probabilities(best, data.test.paths, *engine))
+        shown = (data.test, probabilities(best, sight(data.test), accelerator))
         judged = judge(shown[1], data.test.judged_by, data.classes, thresholds.above(shown[1]))
-    evidence = gather(config, data, best, source, shown, thresholds, accelerator) if config.run.report else None
+    evidence = gather(config, data, best, source, shown, thresholds, sight, accelerator) if config.run.report else None
     result = summarize(config, data, record, judged)
     if accelerator.is_main_process:
         write_thresholds(run, thresholds)

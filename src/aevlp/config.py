@@ -6,9 +6,10 @@ A recipe (`aevlp.recipes`) is a set of other defaults for these fields; what the
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from aevlp.errors import require
+from aevlp.errors import UserError, require
 from aevlp.heads.registry import HeadOptions
 from aevlp.losses.registry import LossOptions
 from aevlp.methods import Method
@@ -22,7 +23,7 @@ class DataOptions:
     """How the image set is read."""
 
     format: str | None = None
-    """Kind of image set (folder, table, flat); null: detected."""
+    """Kind of image set (folder, table, flat, voc, coco, nus, cub, npy); null: detected."""
     observe: Literal["given", "single"] = "given"
     """given: train on the labels as they are; single: keep one positive per training image of a fully labelled set."""
     zeros: Literal["unknown", "negative"] = "unknown"
@@ -38,15 +39,22 @@ class TeacherOptions:
     name: str = "openai/clip-vit-base-patch16"
     """Hub name or folder of a CLIP-like checkpoint, package.module:factory, or demo."""
     prompt: str = "a photo of a {}."
-    """Text that stands for a class; {} is the class name."""
+    """Text that stands for a class without a prompt table; {} is the class name."""
+    prompts: str | None = None
+    """Prompt table (voc, coco, nus, cub, or a YAML file of class: prompt); none: the class names in teacher.prompt."""
     batch_size: int | None = None
     """Views per forward pass; null: 256, or 40 on a CPU, where each core has a batch of its own."""
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
     """Arithmetic of the teacher; auto: fp16 on a GPU, else fp32; int8: linear layers in 8 bits, on a CPU only."""
 
     def __post_init__(self) -> None:
-        """Checks the prompt's slot and the batch size."""
+        """Checks the prompt's slot, the table of prompts and the batch size."""
         require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
+        if self.prompts is not None:
+            from aevlp.prompts import settled_table
+
+            # As a run records it: a file is found from another folder too.
+            object.__setattr__(self, "prompts", settled_table(self.prompts))
         require(self.batch_size is None or self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
 
 
@@ -55,19 +63,28 @@ class ModelOptions:
     """The classifier."""
 
     backbone: str = "microsoft/resnet-50"
-    """Hub name or folder of an image-classification checkpoint, or demo."""
+    """Hub name or folder of an image-classification checkpoint, demo, or demo-clip (with image_size 48)."""
     image_size: int = 448
     """Images are resized to this many pixels in width and height."""
+    features: str | None = None
+    """A .npz with `features` [N, D] and `images` [N] (their names), instead of a backbone; it is trained on in linear mode."""
 
     def __post_init__(self) -> None:
         """Checks the image size."""
         require(self.image_size >= 8, "model.image_size", "at least 8", self.image_size)
+        if self.features is not None:  # as a run records it: it is found from another folder too
+            object.__setattr__(self, "features", str(Path(self.features).expanduser().absolute()))
 
 
 @dataclass(frozen=True)
 class TrainOptions:
     """The training loop."""
 
+    mode: Literal["full", "linear", "linear-then-full"] = "full"
+    """full: backbone and head; linear: the head alone, on features that are computed once (usual then: 25 epochs, batches of 16,
+    head rate 1e-3, no early stop); linear-then-full: first the head alone, then both."""
+    linear_init: int = 2
+    """Epochs of the head alone in the mode linear-then-full; the schedules of the losses begin after them."""
     epochs: int = 8
     """Epochs; the schedules of the losses stretch over them."""
     batch_size: int = 16
@@ -91,6 +108,9 @@ class TrainOptions:
     def __post_init__(self) -> None:
         """Checks the ranges."""
         require(self.epochs >= 1, "train.epochs", "at least 1", self.epochs)
+        if self.mode == "linear-then-full":
+            fits = 1 <= self.linear_init < self.epochs
+            require(fits, "train.linear_init", f"at least 1 and below the number of epochs ({self.epochs})", self.linear_init)
         require(self.batch_size >= 1, "train.batch_size", "at least 1", self.batch_size)
         require(self.learning_rate >= 0, "train.learning_rate", "at least 0", self.learning_rate)
         require(self.head_learning_rate >= 0, "train.head_learning_rate", "at least 0", self.head_learning_rate)
@@ -164,6 +184,24 @@ class Config:
     loss: LossOptions
     source: SourceOptions
     head: HeadOptions | None  # None: the backbone's own head
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be trained together."""
+        if self.train.mode != "full" and self.method.head is not None and self.method.head.sees_map:
+            raise UserError(
+                f"--train.mode {self.train.mode}: the head {self.method.head.name} needs a feature map, and this mode keeps only "
+                "pooled features; use --train.mode full"
+            )
+        if self.model.features is not None and self.train.mode != "linear":
+            raise UserError(
+                f"--features {self.model.features}: features alone have no backbone to train, as --train.mode {self.train.mode} "
+                "would; leave the mode out"
+            )
+
+    @property
+    def warmup(self) -> int:
+        """Epochs of the head alone before the backbone is trained too."""
+        return self.train.linear_init if self.train.mode == "linear-then-full" else 0
 
     def as_recipe(self) -> dict[str, Any]:
         """The options as the nested mapping that a recipe file holds: those that the method has."""

@@ -19,3 +19,14 @@ def a_core_each(threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(before)  # of threads that are started from now on
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """While it lasts, torch computes on one core: sharing out steps of a few microseconds costs more than they do."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from aevlp.data.splits import Split
-from aevlp.loader import ImageBatches, PlainOrder
+from aevlp.loader import Inputs, PlainOrder
 from aevlp.model import Classifier
 
 if TYPE_CHECKING:
@@ -93,31 +92,33 @@ def judge(
 
 
 def over_images(
-    compute: Callable[[Tensor], Tensor], classifier: Classifier, paths: Sequence[Path], workers: int, accelerator: Accelerator
+    compute: Callable[[Tensor], Tensor],
+    classifier: Classifier,
+    images: Inputs,
+    accelerator: Accelerator,
+    *,
+    flipped: bool = False,
 ) -> Tensor:
-    """Float32 [N, ...] on the CPU: what `compute` makes of the pixels of files, in their order, the same in every process."""
+    """Float32 [N, ...] on the CPU: what `compute` makes of images, in their order, the same in every process."""
     batch = EVALUATION_BATCH * accelerator.num_processes
     classifier.eval()
     found = []
     with torch.inference_mode(), accelerator.autocast():
-        for _, pixels in ImageBatches(paths, classifier.images.size, PlainOrder(len(paths)), batch, workers, accelerator):
-            found.append(accelerator.gather(compute(pixels).float()).cpu())
-    return torch.cat(found)[: len(paths)]  # the last batch may have been filled up
+        for _, shown in images.batches(PlainOrder(len(images), flipped=flipped), batch, accelerator):
+            found.append(accelerator.gather(compute(shown).float()).cpu())
+    return torch.cat(found)[: len(images)]  # the last batch may have been filled up
 
 
-def probabilities(
-    classifier: Classifier, paths: Sequence[Path], workers: int, accelerator: Accelerator
-) -> npt.NDArray[np.float32]:
-    """Float32 [N, C] of image files, in their order, the same in every process."""
+def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerator) -> npt.NDArray[np.float32]:
+    """Float32 [N, C] of images, in their order, the same in every process."""
     table: npt.NDArray[np.float32] = over_images(
-        lambda pixels: classifier(pixels).float().sigmoid(), classifier, paths, workers, accelerator
+        lambda shown: classifier(shown).float().sigmoid(), classifier, images, accelerator
     ).numpy()
     return table
 
 
 def evaluate_split(
-    classifier: Classifier, split: Split, classes: Sequence[str], workers: int, accelerator: Accelerator
+    classifier: Classifier, split: Split, images: Inputs, classes: Sequence[str], accelerator: Accelerator
 ) -> Evaluation:
-    """The classifier's figures on a split; against its observed labels if the truth is not known."""
-    found = probabilities(classifier, split.paths, workers, accelerator)
-    return evaluate(found, split.judged_by, classes)
+    """The classifier's figures on a split and its images; against its observed labels if the truth is not known."""
+    return evaluate(probabilities(classifier, images, accelerator), split.judged_by, classes)

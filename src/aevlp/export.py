@@ -1,4 +1,4 @@
-"""A trained model as one ONNX file: bytes in, probabilities out.
+"""A trained model as one ONNX file: bytes (or features, for a model of these) in, probabilities out.
 
 Normalisation and sigmoid are in the file, and class names, thresholds and how to resize in its metadata: whoever has it needs
 neither aevlp nor torch.
@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from aevlp import __version__
 from aevlp.errors import UserError, one_line
+from aevlp.features.classifier import FeatureClassifier
 from aevlp.files import cannot_write
 from aevlp.model import Classifier
 from aevlp.model_folder import load_classifier
@@ -53,12 +54,14 @@ class Exported:
     weights: Path | None  # a second file, for models that are too large for one
     difference: float  # greatest, of a probability from PyTorch's
     has_thresholds: bool
+    width: int | None  # of the features that it takes; None: it takes pixels
 
 
 def export_onnx(run: RunFolder, out: Path) -> Exported:
     """Writes the run's model to `out`, in place of an older file, unless it does not say what PyTorch says.
 
-    Input `pixels` uint8 [N, S, S, 3], as `pixels_of` gives them; output `probabilities` float32 [N, C]; any N.
+    Input `pixels` uint8 [N, S, S, 3], as `pixels_of` gives them, or `features` float32 [N, D] for a model that was trained on
+    such; output `probabilities` float32 [N, C]; any N.
     """
     classifier = load_classifier(run.model).eval()
     thresholds = None
@@ -87,7 +90,8 @@ def export_onnx(run: RunFolder, out: Path) -> Exported:
             weights = _move(part, out)
     except OSError as error:
         raise cannot_write(out, error) from error
-    return Exported(out, weights, difference, thresholds is not None)
+    width = classifier.width if isinstance(classifier, FeatureClassifier) else None
+    return Exported(out, weights, difference, thresholds is not None, width)
 
 
 def _move(part: Path, out: Path) -> Path | None:
@@ -107,31 +111,30 @@ def _beside(file: Path) -> Path:
 
 
 class _Probabilities(nn.Module):
-    """Pixels -> probabilities."""
+    """What the classifier takes -> probabilities."""
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()
         self.classifier = classifier
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Float32 [N, C] of uint8 [N, S, S, 3]."""
-        logits: Tensor = self.classifier(pixels)
+    def forward(self, shown: Tensor) -> Tensor:
+        """Float32 [N, C] of uint8 [N, S, S, 3], or of float32 [N, D]."""
+        logits: Tensor = self.classifier(shown)
         return logits.float().sigmoid()
 
 
 def _program(model: _Probabilities, run: RunFolder) -> ONNXProgram:
     """The model as a graph of ONNX, for batches of any size."""
-    size = model.classifier.images.size
-    example = torch.zeros((2, size, size, 3), dtype=torch.uint8)  # of one image, the graph would hold for one only
+    name, example = _example(model.classifier, 2, np.random.default_rng(0))  # of one, the graph would hold for one only
     try:
         with torch.no_grad():
             program = torch.onnx.export(
                 model,
-                (example,),
+                (torch.from_numpy(example),),
                 dynamo=True,
-                input_names=["pixels"],
+                input_names=[name],
                 output_names=["probabilities"],
-                dynamic_shapes={"pixels": {0: torch.export.Dim("N")}},
+                dynamic_shapes=({0: torch.export.Dim("N")},),
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
@@ -153,9 +156,11 @@ def _describe(program: ONNXProgram, classifier: Classifier, thresholds: Threshol
         "aevlp_version": __version__,
         "method": method,
         "classes": json.dumps(classifier.classes, ensure_ascii=False),
-        "image_size": str(classifier.images.size),
-        "resize": RESIZE,
     }
+    if isinstance(classifier, FeatureClassifier):
+        facts["features"] = str(classifier.width)
+    else:
+        facts |= {"image_size": str(classifier.images.size), "resize": RESIZE}
     if thresholds is not None:
         values = {"overall": thresholds.overall, "classes": thresholds.classes}
         facts["thresholds"] = json.dumps(values, ensure_ascii=False)
@@ -181,12 +186,19 @@ def _difference(model: _Probabilities, file: Path) -> float:
     rng = np.random.default_rng(0)
     greatest = []
     for count in CHECKED_BATCHES:
-        pixels = _pictures(count, model.classifier.images.size, rng)
-        (found,) = session.run(["probabilities"], {"pixels": pixels})
+        name, example = _example(model.classifier, count, rng)
+        (found,) = session.run(["probabilities"], {name: example})
         with torch.inference_mode():
-            expected = model(torch.from_numpy(pixels)).numpy()
+            expected = model(torch.from_numpy(example)).numpy()
         greatest.append(np.abs(found - expected).max())
     return float(np.max(greatest))
+
+
+def _example(classifier: Classifier, count: int, rng: np.random.Generator) -> tuple[str, npt.NDArray[Any]]:
+    """The input's name and `count` examples of it."""
+    if isinstance(classifier, FeatureClassifier):
+        return "features", rng.normal(0, classifier.scale, (count, classifier.width)).astype(np.float32)
+    return "pixels", _pictures(count, classifier.images.size, rng)
 
 
 def _pictures(count: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:

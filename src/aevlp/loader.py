@@ -1,4 +1,4 @@
-"""Images as batches of bytes, read ahead by threads: in the order that the run's seed gives, or as they come.
+"""Images as batches, in the order that the run's seed gives, or as they come: bytes read ahead by threads, or features.
 
 Threads, not processes: decoding and resizing do not hold Python's lock, and a fork would make this process copy every page of
 memory that it writes to from then on.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,16 +47,30 @@ class TrainingOrder(Sampler[Item]):
 
 
 class PlainOrder(Sampler[Item]):
-    """Every image once, as it is, in order."""
+    """Every image once, in order: as it is, or flipped."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: int, *, flipped: bool = False) -> None:
+        self.count, self.flipped = count, flipped
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[Item]:
-        yield from ((index, False) for index in range(self.count))
+        yield from ((index, self.flipped) for index in range(self.count))
+
+
+Batches = Iterable[tuple[Tensor, Tensor]]
+"""(indices [B], what a classifier takes of these images, on the device); can be gone through again and again."""
+
+
+class Inputs(Protocol):
+    """Images as a classifier takes them."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, order: Sampler[Item], batch_size: int, accelerator: Accelerator) -> Batches:
+        """This process's share of each batch, in an order."""
+        ...
 
 
 class _Items(Dataset[Item]):
@@ -121,19 +135,27 @@ def _finished(items: Sequence[T], pixels: Tensor, reads: Sequence[Future[None]])
     return ReadBatch([items[place] for place in good], pixels[good] if bad else pixels, bad)
 
 
+def _items(count: int, order: Sampler[Item], batch_size: int, accelerator: Accelerator) -> Iterable[tuple[Tensor, Tensor]]:
+    """This process's share of each batch: which images, and which of them are flipped.
+
+    A last batch that cannot be shared evenly is filled up with images from the beginning.
+    """
+    items = DataLoader(_Items(count), batch_size=batch_size, sampler=order)
+    shared: Iterable[tuple[Tensor, Tensor]] = accelerator.prepare_data_loader(items, device_placement=False)
+    return shared
+
+
 class ImageBatches:
     """Image files as (indices [B], pixels uint8 [B, S, S, 3] on the device), this process's share of each batch.
 
-    A last batch that cannot be shared evenly is filled up with images from the beginning. Can be gone through again and again.
-    An image that cannot be read is an error.
+    Can be gone through again and again. An image that cannot be read is an error.
     """
 
     def __init__(
         self, paths: Sequence[Path], size: int, order: Sampler[Item], batch_size: int, workers: int, accelerator: Accelerator
     ) -> None:
         self.paths, self.size, self.workers, self.device = paths, size, workers, accelerator.device
-        items = DataLoader(_Items(len(paths)), batch_size=batch_size, sampler=order)
-        self.items = accelerator.prepare_data_loader(items, device_placement=False)
+        self.items = _items(len(paths), order, batch_size, accelerator)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         batches = (list(zip(index.tolist(), flipped.tolist(), strict=True)) for index, flipped in self.items)
@@ -145,3 +167,45 @@ class ImageBatches:
     def _pixels(self, item: Item) -> npt.NDArray[np.uint8]:
         index, flipped = item
         return pixels_of(self.paths[index], self.size, flipped=flipped)
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Image files, shown as pixels."""
+
+    paths: Sequence[Path]
+    size: int
+    workers: int
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def batches(self, order: Sampler[Item], batch_size: int, accelerator: Accelerator) -> ImageBatches:
+        """(indices [B], pixels uint8 [B, S, S, 3])."""
+        return ImageBatches(self.paths, self.size, order, batch_size, self.workers, accelerator)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """Features of images [N, V, D] on the CPU: of each as it is and, where V is 2, flipped."""
+
+    features: Tensor
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def batches(self, order: Sampler[Item], batch_size: int, accelerator: Accelerator) -> Batches:
+        """(indices [B], features float32 [B, D])."""
+        return _FeatureBatches(self.features, _items(len(self), order, batch_size, accelerator), accelerator.device)
+
+
+@dataclass(frozen=True, eq=False)
+class _FeatureBatches:
+    features: Tensor
+    items: Iterable[tuple[Tensor, Tensor]]
+    device: torch.device
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        last = self.features.shape[1] - 1
+        for index, flipped in self.items:
+            yield index, self.features[index, flipped.long().clamp(max=last)].float().to(self.device)

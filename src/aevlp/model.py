@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from aevlp.checkpoints import ImageSettings, image_settings, local_checkpoint, quiet_loading, read_json
+from aevlp.checkpoints import Checkpoint, ImageSettings, image_settings, local_checkpoint, quiet_loading, read_json
 from aevlp.config import ModelOptions
 from aevlp.data.images import open_rgb
 from aevlp.errors import UserError, one_line
@@ -37,13 +37,13 @@ class OwnHead:
 
 
 class Classifier(nn.Module):
-    """Pixels -> logits. Normalisation is part of it, so that images travel as bytes."""
+    """Pixels, or features computed from them before -> logits. Normalisation is part of it, so that images travel as bytes."""
 
     def __init__(self, network: PreTrainedModel, images: ImageSettings, own: OwnHead | None = None) -> None:
         super().__init__()
         self.own = own
         # Pixels come channel by channel last, and convolutions are fastest when their weights lie the same way.
-        self.network = network.to(memory_format=torch.channels_last)
+        self.network: Any = network.to(memory_format=torch.channels_last)
         self.images = images
         self.mean: Tensor
         self.std: Tensor
@@ -56,27 +56,36 @@ class Classifier(nn.Module):
         names = self.network.config.id2label
         return [names[i] for i in range(len(names))]
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Logits [N, C] of uint8 pixels [N, S, S, 3]."""
-        x = (pixels.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
+    def forward(self, shown: Tensor) -> Tensor:
+        """Logits [N, C] of uint8 pixels [N, S, S, 3], or of what `features` makes of them [N, D]."""
+        if shown.ndim == 2:
+            from_features: Tensor = head_of(self.network)(shown)
+            return from_features
+        x = (shown.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
         if self.own is not None and self.own.kind.sees_map:
             logits: Tensor = head_of(self.network)(last_map(self.network, x))
         else:
             logits = self.network(pixel_values=x).logits
         return logits
 
-    def features(self, pixels: Tensor) -> Tensor:
-        """Float32 [N, D] of uint8 pixels [N, S, S, 3]: what the head sees, averaged over the places if it sees a map."""
+    def features(self, shown: Tensor) -> Tensor:
+        """Float32 [N, D] of uint8 pixels [N, S, S, 3]: what the head sees, averaged over the places if it sees a map.
+
+        Features are their own.
+        """
+        if shown.ndim == 2:
+            return shown.float()
         seen: list[Tensor] = []
         with head_of(self.network).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
-            self(pixels)
+            self(shown)
         return pooled(seen[0].float())
 
     @property
     def penalty(self) -> Tensor:
         """A scalar to add to the loss: what the head's last pass in training has set, 0 for a head that sets none."""
-        found: Tensor | None = getattr(head_of(self.network), "penalty", None)
-        return self.mean.new_zeros(()) if found is None else found
+        head = head_of(self.network)
+        found: Tensor | None = getattr(head, "penalty", None)
+        return next(head.parameters()).new_zeros(()) if found is None else found
 
     def head(self) -> list[nn.Parameter]:
         """The parameters of the new layer on top."""
@@ -107,6 +116,11 @@ def last_map(network: PreTrainedModel, x: Tensor) -> Tensor | None:
     return found if isinstance(found, Tensor) and found.ndim in (3, 4) else None
 
 
+def backbone_of(options: ModelOptions) -> Checkpoint:
+    """The checkpoint of the backbone, on this machine."""
+    return local_checkpoint(options.backbone, role="backbone", demo="backbone")
+
+
 def build_classifier(
     options: ModelOptions,
     classes: Sequence[str],
@@ -115,7 +129,7 @@ def build_classifier(
     head_options: HeadOptions | None = None,
 ) -> Classifier:
     """The backbone of `options` with a fresh layer for `classes` on top, or `head` in its place, drawn from the run's seed."""
-    checkpoint = local_checkpoint(options.backbone, role="backbone", demo="backbone")
+    checkpoint = backbone_of(options)
     settings = image_settings(checkpoint.folder)
     images = ImageSettings(options.image_size, settings.mean, settings.std)
     where = f"--backbone {options.backbone}"
@@ -174,7 +188,7 @@ def replace_head(network: PreTrainedModel, own: OwnHead) -> None:
 @torch.no_grad()
 def _width(network: PreTrainedModel, images: ImageSettings, head: HeadKind, where: str) -> int:
     """D of what a head of this kind would see."""
-    with _fitting(images.size, where):
+    with _fitting(network, images.size, where):
         if not head.sees_map:
             return Classifier(network, images).features(_black(images.size)).shape[1]
         features = last_map(network, torch.zeros(1, 3, images.size, images.size))
@@ -189,7 +203,7 @@ def _probe(classifier: Classifier, where: str) -> None:
 
     Several processes would wait for the gradients of those for ever.
     """
-    with _fitting(classifier.images.size, where):
+    with _fitting(classifier.network, classifier.images.size, where):
         classifier.eval()(_black(classifier.images.size)).sum().backward()
     for parameter in classifier.parameters():
         parameter.requires_grad_(parameter.grad is not None)
@@ -202,12 +216,14 @@ def _black(size: int) -> Tensor:
 
 
 @contextmanager
-def _fitting(size: int, where: str) -> Iterator[None]:
-    """While it lasts, what goes wrong is that the backbone cannot take images of this size."""
+def _fitting(network: PreTrainedModel, size: int, where: str) -> Iterator[None]:
+    """While it lasts, what goes wrong is that the network cannot take images of this size."""
     try:
         yield
     except (ValueError, RuntimeError) as error:
-        raise UserError(f"--model.image_size {size}: the backbone of {where} cannot take it ({one_line(error)})") from error
+        made_for = getattr(getattr(network.config, "vision_config", network.config), "image_size", size)
+        hint = "" if made_for == size else f"; it is made for --model.image_size {made_for}"
+        raise UserError(f"--model.image_size {size}: the backbone of {where} cannot take it ({one_line(error)}){hint}") from error
 
 
 def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np.uint8]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.checkpoints import read_json
 from aevlp.errors import UserError
+from aevlp.features.classifier import WIDTH
 from aevlp.files import write_text
 from aevlp.heads.registry import OWN_TYPE
 from aevlp.methods import Method, find_method
+from aevlp.model_folder import takes_features
 from aevlp.recipe import read_recipe
 from aevlp.runs import RunFolder
 from aevlp.thresholds import Thresholds, read_thresholds
@@ -41,6 +43,15 @@ print(model.predict(["photo.jpg"]))  # [{class name: probability}]
 GIVEN = """\
 print(model.labels(["photo.jpg"]))  # [[class name]], by the thresholds
 """
+OF_FEATURES = """\
+import numpy
+
+import aevlp
+
+model = aevlp.load("path/to/this/folder")
+features = numpy.load("features.npz")["features"]  # [N, {width}], computed as for training
+print(model.predict(features))  # [{{class name: probability}}]
+"""
 PIPELINE = """\
 from transformers import pipeline
 
@@ -61,6 +72,7 @@ class Facts:
     name: str
     classes: list[str]
     has_own_head: bool
+    width: int | None  # of the features that it takes; None: it takes images
     result: dict[str, Any]
     options: dict[str, Any]  # key -> value, of config.yaml
     thresholds: Thresholds | None
@@ -113,6 +125,7 @@ def _facts(run: RunFolder) -> Facts:
         name=run.path.resolve().name,
         classes=classes,
         has_own_head=config.get("model_type") == OWN_TYPE,
+        width=config[OWN_TYPE][WIDTH] if takes_features(config) else None,
         result=run.read_result() or {},
         options=read_recipe(run.config),
         thresholds=read_thresholds(run.thresholds, classes) if run.thresholds.is_file() else None,
@@ -123,7 +136,7 @@ def _front_matter(facts: Facts) -> str:
     """The YAML that the hub reads."""
     from huggingface_hub import ModelCardData
 
-    backbone = str(facts.options.get("model.backbone", ""))
+    backbone = str(facts.options.get("model.backbone", "")) if facts.width is None else ""
     measured = _eval_results(facts)
     data = ModelCardData(
         library_name="aevlp" if facts.has_own_head else "transformers",
@@ -169,7 +182,12 @@ def _introduction(facts: Facts) -> str:
         f"An image classifier that says of each of {classes} whether an image shows it.",
         f"It was trained by aevlp from images {known}.",
     ]
-    if facts.has_own_head:
+    if facts.width is not None:
+        lines.append(
+            f"It sees no image but features of it, {facts.width:,} numbers that something else must compute: only aevlp loads "
+            "this folder, or ONNX Runtime what `aevlp export` makes of it."
+        )
+    elif facts.has_own_head:
         lines.append(
             "Its head is one of aevlp's own: only aevlp loads this folder, or ONNX Runtime what `aevlp export` makes of it."
         )
@@ -198,9 +216,13 @@ def _training(facts: Facts) -> str:
     result, options = facts.result, facts.options
     method = _method(facts)
     rows = {"method": f"`{facts.method}`" + (f": {escape(method.summary)}" if method else "")}
-    rows["backbone"] = _checkpoint(result.get("backbone") or options.get("model.backbone"))
+    if facts.width is None:
+        rows["backbone"] = _checkpoint(result.get("backbone") or options.get("model.backbone"))
+    else:
+        rows["features"] = f"{facts.width:,} numbers, of {escape(last_name(str(options.get('model.features'))))}"
+    rows["mode"] = str(options.get("train.mode", "full"))
     rows["teacher"] = _checkpoint(result["teacher"]) if result.get("teacher") else "none"
-    if "model.image_size" in options:
+    if "model.image_size" in options and facts.width is None:
         rows["images"] = "resized to {0} x {0} pixels by bicubic interpolation".format(options["model.image_size"])
     if "best_epoch" in result:
         rows["epochs"] = f"{result['epochs']}; the model is that of epoch {result['best_epoch']}"
@@ -257,7 +279,9 @@ def _thresholds(facts: Facts) -> str:
 
 
 def _usage(facts: Facts) -> str:
-    blocks = [("With aevlp", LOAD if facts.thresholds is None else f"{LOAD}{GIVEN}")]
+    load = LOAD if facts.width is None else OF_FEATURES.format(width=facts.width)
+    given = GIVEN if facts.width is None else GIVEN.replace('["photo.jpg"]', "features")
+    blocks = [("With aevlp", load if facts.thresholds is None else f"{load}{given}")]
     if not facts.has_own_head:
         plain = PIPELINE.format(count=len(facts.classes))
         blocks.append(("With transformers alone", plain if facts.thresholds is None else f"{IMPORTS}{plain}{LABELS}"))

@@ -1,7 +1,7 @@
 """A classifier as a folder on disk.
 
 The folder loads with `transformers` alone: pipeline("image-classification", model=FOLDER, function_to_apply="sigmoid").
-With a head of aevlp's own it does not: transformers refuses it, and `load_classifier` reads it.
+With a head of aevlp's own, or without a backbone, it does not: transformers refuses it, and `load_classifier` reads it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 
 from aevlp.checkpoints import ImageSettings, image_settings, pickled_only, quiet_loading, read_json
 from aevlp.errors import UserError, one_line
+from aevlp.features.classifier import WIDTH, FeatureClassifier, load_feature_classifier
 from aevlp.files import cannot_write, write_json
 from aevlp.heads import HEADS
 from aevlp.heads.registry import OWN_TYPE
@@ -31,11 +32,10 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        with quiet_loading():
-            classifier.network.save_pretrained(part)
-        if classifier.own is not None:
-            _mark(part / "config.json", classifier.own)
-        write_json(part / "preprocessor_config.json", _processor(classifier.images))
+        if isinstance(classifier, FeatureClassifier):
+            classifier.save(part)
+        else:
+            _save_network(classifier, part)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     except BaseException as error:
@@ -43,6 +43,14 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         if isinstance(error, OSError | SafetensorError):
             raise cannot_write(folder, error) from error
         raise
+
+
+def _save_network(classifier: Classifier, folder: Path) -> None:
+    with quiet_loading():
+        classifier.network.save_pretrained(folder)
+    if classifier.own is not None:
+        _mark(folder / "config.json", classifier.own)
+    write_json(folder / "preprocessor_config.json", _processor(classifier.images))
 
 
 def _mark(file: Path, own: OwnHead) -> None:
@@ -76,6 +84,11 @@ def model_classes(folder: Path) -> list[str]:
     return [names[key] for key in sorted(names, key=int)]
 
 
+def takes_features(config: dict[str, Any]) -> bool:
+    """Whether a model's config.json is that of a head without a backbone."""
+    return config.get("model_type") == OWN_TYPE and WIDTH in config[OWN_TYPE]
+
+
 def load_classifier(folder: Path) -> Classifier:
     """The classifier that `save_classifier` wrote."""
     from transformers import AutoModelForImageClassification
@@ -88,6 +101,8 @@ def load_classifier(folder: Path) -> Classifier:
     own = None
     try:
         with quiet_loading():
+            if takes_features(config):
+                return load_feature_classifier(folder, config)
             if config.get("model_type") == OWN_TYPE:
                 network, own = _load_own(folder, config)
             else:

@@ -28,7 +28,9 @@ SHORT_NAMES = {
     "data.zeros": "--zeros",
     "data.bad_images": "--bad-images",
     "teacher.name": "--teacher",
+    "teacher.prompts": "--prompts",
     "model.backbone": "--backbone",
+    "model.features": "--features",
     "train.epochs": "--epochs",
 }
 

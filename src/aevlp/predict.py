@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accelerate.utils import gather_object
 
 from aevlp.errors import UserError
+from aevlp.features.own import OwnFeatures
 from aevlp.prediction_formats import Format, Prediction
 from aevlp.trained import Found, TrainedModel, in_batches
 
@@ -34,16 +35,20 @@ def answers(
     names: Iterable[str],
     accelerator: Accelerator,
     *,
+    features: OwnFeatures | None = None,
     calibrated: bool = False,
     batch_size: int | None = None,
     workers: int = 2,
 ) -> Iterator[Answers]:
-    """What the model says of image files, in the order of their names; of several processes, the first hears it all.
+    """What the model says of image files, or of the features of images, in the order of their names.
+
+    Of several processes, the first hears it all.
 
     Labels are given by the probabilities as they are: that is what thresholds were chosen on. `calibrated` changes what is shown.
     """
     batches = shares(names, batch_size or model.usual_batch, accelerator.num_processes, accelerator.process_index)
-    mine = (_answers(model, found, calibrated) for found in model.stream(batches, workers=workers))
+    stream = model.stream(batches, workers=workers) if features is None else model.stream_rows(batches, features)
+    mine = (_answers(model, found, calibrated) for found in stream)
     return mine if accelerator.num_processes == 1 else _gathered(mine, accelerator)
 
 

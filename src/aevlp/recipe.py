@@ -25,6 +25,7 @@ from aevlp.losses import LOSSES
 from aevlp.methods import METHODS, Method, find_method
 from aevlp.nearest import did_you_mean
 from aevlp.options import Option, describe, options_of, overlay, read_value, section_values
+from aevlp.recipe_lines import Entry, entries
 from aevlp.sources import SOURCES
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -37,6 +38,16 @@ SOMETIMES: dict[str, Callable[[Method], bool]] = {
 RENAMED = {"loss.expected_positives": "train.expected_positives"}  # recipes and runs of 0.2.0
 OWN, PUBLISHED = "methods", "published"
 """Where a recipe has other defaults for single methods: always, and with `--protocol published`."""
+MODE, FEATURES = "train.mode", "model.features"
+LINEAR: dict[str, Any] = {
+    "train.epochs": 25,
+    "train.batch_size": 16,
+    "train.optimizer": "adam",
+    "train.head_learning_rate": 1e-3,
+    "train.patience": None,
+    "train.max_drop": None,
+}
+"""What is usual in linear mode, where recipes are made for full training."""
 
 
 def recipe_names() -> list[str]:
@@ -48,6 +59,9 @@ def recipe_file(name: str) -> Path:
     """The file of a recipe: one that comes with the package, or a path to one's own."""
     own = FOLDER / f"{name}.yaml"
     path = own if own.is_file() else Path(name)
+    if name and path.is_dir():
+        inside = f"; a run's settings are in its {path / 'config.yaml'}" if (path / "config.yaml").is_file() else ""
+        raise UserError(f"--recipe {name}: this is a folder; give a recipe's name or file{inside}")
     if not path.is_file():
         raise UserError(
             f"--recipe {name}: no such recipe or file{did_you_mean(name, recipe_names())}; known are {', '.join(recipe_names())}"
@@ -92,24 +106,43 @@ def read_recipe(path: Path) -> dict[str, Any]:
     known.update({key: Option(key, str, "", "") for key in ("recipe", "method")})
 
     values: dict[str, Any] = {}
-    for written, text, line in _scalars(path):
-        key, where = RENAMED.get(written, written), f"{path}, line {line}"
+    lines: dict[str, int] = {}
+    for entry in entries(path):
+        key, where = RENAMED.get(entry.key, entry.key), f"{path}, line {entry.line}"
         inside, choices = key, known
         if key.startswith((f"{OWN}.", f"{PUBLISHED}.")):
             _, name, inside = (*key.split(".", 2), "")[:3]
             choices = _known_of(name, where)
-        if inside == "" and text:
-            raise UserError(f"{where}: {key} must be a mapping of options to values, not {text!r}")
-        is_section = key in (OWN, PUBLISHED) or not inside or any(name.startswith(f"{inside}.") for name in choices)
-        if is_section and not text:
-            continue  # with nothing in it
+        if key in (OWN, PUBLISHED) or not inside or any(name.startswith(f"{inside}.") for name in choices):
+            if entry.text == "":
+                continue  # a section with nothing in it
+            raise UserError(f"{where}: {key} must be a mapping of options to values, not {_shown(entry)}")
         if inside not in choices:
             raise UserError(f"{where}: unknown key {key}{did_you_mean(inside, choices)}")
-        try:
-            values[key] = read_value(text, choices[inside].kind)
-        except ValueError:
-            raise UserError(f"{where}: {key} must be {describe(choices[inside].kind)}, not {text!r}") from None
+        if key in lines:  # with and without dots, or under an older name
+            raise UserError(f"{where}: {key} stands on line {lines[key]} already; keep one of them")
+        lines[key] = entry.line
+        values[key] = _read(entry, choices[inside].kind, f"{where}: {key}")
+    if "recipe" not in values and "method" in values:  # the record of a run is read even if its method is no more
+        _known_of(values["method"], f"{path}, line {lines['method']}")
     return values
+
+
+def _read(entry: Entry, kind: Any, what: str) -> Any:
+    """The value of an option of that type; `what` names it in messages."""
+    try:
+        if entry.text is None or (kind is str and not entry.text):
+            raise ValueError
+        return read_value(entry.text, kind)
+    except ValueError:
+        raise UserError(f"{what} must be {describe(kind)}, not {_shown(entry)}") from None
+
+
+def _shown(entry: Entry) -> str:
+    """What stands there, for a message."""
+    if not entry.text:
+        return "a list" if entry.text is None else "an empty value"
+    return repr(entry.text if len(entry.text) <= 60 else f"{entry.text[:60]}...")
 
 
 def _known_of(name: str, where: str) -> dict[str, Option]:
@@ -120,8 +153,26 @@ def _known_of(name: str, where: str) -> dict[str, Option]:
         raise UserError(f"{where}: {error}") from None
 
 
-def settings(values: Mapping[str, Any], method: str, protocol: str) -> dict[str, Any]:
-    """What a recipe's `values` say for a method: those for all, those for it alone, and those that it was published with."""
+def settings(values: Mapping[str, Any], method: str, protocol: str, said: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a recipe's `values` say for a method: those for all, those for it alone, and those that it was published with.
+
+    `said` is what the user says, of which the mode of training counts here: it brings defaults of its own.
+    """
+    return _in_mode(_of_method(values, method, protocol), said or {})
+
+
+def _in_mode(values: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with those that are usual in the mode: under a recipe made for it, over one made for another."""
+    made_for, asked_for = (
+        each.get(MODE) or ("linear" if each.get(FEATURES) not in (None, "null") else None) for each in (values, said)
+    )
+    mode = asked_for or made_for or "full"
+    if mode != "linear":
+        return {**values, MODE: mode}
+    return {**LINEAR, **values, MODE: mode} if made_for == mode else {**values, **LINEAR, MODE: mode}
+
+
+def _of_method(values: Mapping[str, Any], method: str, protocol: str) -> dict[str, Any]:
     plain = {key: value for key, value in values.items() if not key.startswith((f"{OWN}.", f"{PUBLISHED}."))}
     if "recipe" in plain:  # the configuration of a run, in which all this has been decided
         before = (plain.get("method", method), plain.get("protocol", "common"))
@@ -149,30 +200,6 @@ def _names_of(method: str) -> list[str]:
     parts = find_method(method).parts
     same = [known.name for known in METHODS.values() if known.parts == parts]
     return [*(_names_of(rest) if head in HEADS else []), *same, method]
-
-
-def _scalars(path: Path) -> list[tuple[str, str, int]]:
-    """(key with dots, text, line number) of every value in a YAML file of mappings."""
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise UserError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
-    found: list[tuple[str, str, int]] = []
-
-    def walk(node: yaml.Node | None, prefix: str) -> None:
-        if node is None:
-            return
-        if isinstance(node, yaml.ScalarNode) and prefix:
-            found.append((prefix, node.value, node.start_mark.line + 1))
-        elif isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                walk(value, f"{prefix}.{key.value}" if prefix else str(key.value))
-        else:
-            place = f"line {node.start_mark.line + 1}"
-            raise UserError(f"{path}, {place}: {prefix or 'a recipe'} must be a mapping of keys to single values")
-
-    walk(root, "")
-    return found
 
 
 def recipe_text(values: Mapping[str, Any], *remarks: str) -> str:

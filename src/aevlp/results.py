@@ -79,7 +79,9 @@ def summarize(config: Config, data: Dataset, record: Record, judged: Judged | No
         "classes": list(data.classes),
         "data": str(data.train.root.resolve()),
         "fingerprint": data_fingerprint(data),
-        "backbone": config.model.backbone,
+        "mode": config.train.mode,
+        "backbone": config.model.backbone if config.model.features is None else None,
+        "features": config.model.features,
         "teacher": config.teacher.name if config.method.source.asks_teacher else None,
         "versions": {
             "python": platform.python_version(),

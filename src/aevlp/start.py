@@ -71,7 +71,7 @@ def train_on(data: Dataset, config: Config, run: RunFolder, accelerator: Acceler
                 run.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
         accelerator.wait_for_everyone()
         with log_to(run.path / "log.txt"):
-            return train(config, data, parts, run, accelerator)
+            return train(config, data, parts, run, accelerator, root)
     finally:
         accelerator.free_memory()  # it would keep this model and optimiser alive for the next run in this process
         if claim is not None:

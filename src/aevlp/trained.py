@@ -19,6 +19,8 @@ from aevlp.calibration import Calibration
 from aevlp.data.images import BadImage, upright_rgb
 from aevlp.engine import autocast
 from aevlp.errors import UserError
+from aevlp.features.classifier import FeatureClassifier
+from aevlp.features.own import OwnFeatures
 from aevlp.loader import read_ahead
 from aevlp.model import pixels_of
 from aevlp.model_folder import load_classifier
@@ -32,6 +34,8 @@ AnImage = str | Path | Image.Image
 """The name of a file, or a PIL image of any kind."""
 A = TypeVar("A", bound=AnImage)
 Floats = npt.NDArray[np.float32]
+Images = Sequence[AnImage] | npt.NDArray[np.floating]
+"""Images or, for a model that was trained on them, features [N, D]."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class TrainedModel:
     """
 
     def __init__(self, places: Places, *, device: torch.device, precision: str) -> None:
-        self._given, self._device, self._precision = places.given, device, precision
+        self.given, self._device, self._precision = places.given, device, precision
         self._classifier = load_classifier(places.model).to(device).eval().requires_grad_(False)
         self.classes: list[str] = self._classifier.classes
         """Names, in the order of the model's outputs."""
@@ -63,20 +67,24 @@ class TrainedModel:
         self._one_at_a_time = Lock()
 
     def predict(
-        self, images: Sequence[AnImage], *, calibrated: bool = False, batch_size: int | None = None, workers: int = 2
+        self, images: Images, *, calibrated: bool = False, batch_size: int | None = None, workers: int = 2
     ) -> list[dict[str, float]]:
-        """Class name -> probability, for each image; `calibrated`: as the run's calibration corrects it."""
+        """Class name -> probability, for each image; `calibrated`: as the run's calibration corrects it.
+
+        A model that was trained on features takes those, [N, D], in the place of images.
+        """
         found = self._probabilities(images, batch_size, workers)
         rows = self.calibrated(found) if calibrated else found
         return [dict(zip(self.classes, row, strict=True)) for row in rows.tolist()]
 
-    def labels(self, images: Sequence[AnImage], *, batch_size: int | None = None, workers: int = 2) -> list[list[str]]:
+    def labels(self, images: Images, *, batch_size: int | None = None, workers: int = 2) -> list[list[str]]:
         """The names of each image's labels, the surest first: those whose probability reaches the threshold."""
         self.require_thresholds()
         return self.labels_of(self._probabilities(images, batch_size, workers))
 
     def embed(self, images: Sequence[AnImage], *, batch_size: int | None = None, workers: int = 2) -> Floats:
         """Float32 [N, D]: what the head sees of each image, averaged over the places if it sees a map."""
+        self.require_images()
         parts = [self._features(torch.zeros(1, self.image_size, self.image_size, 3, dtype=torch.uint8))[:0].cpu()]
         batches = read_ahead(self._batches(images, batch_size), self._pixels, self.image_size, workers)
         # The classifier listens in on its network for them: one pass at a time.
@@ -91,9 +99,35 @@ class TrainedModel:
 
         Images that cannot be read are told of and left out.
         """
+        self.require_images()
         read = read_ahead(batches, self._pixels, self.image_size, workers)
         for batch, found in passes(read, self._probabilities_of, in_threads=self._device.type == "cpu"):
             yield Found(batch.items, found.numpy().reshape(-1, len(self.classes)), batch.bad)
+
+    def stream_rows(self, batches: Iterable[Sequence[str]], features: OwnFeatures) -> Iterator[Found[str]]:
+        """What the model says of batches of names, each by its row of features."""
+        for names in batches:
+            yield Found(list(names), self.of_features(features.values(features.rows(names))), [])
+
+    def of_features(self, features: npt.NDArray[np.floating]) -> Floats:
+        """Float32 [N, C]: probabilities, of features [N, D]."""
+        width = self.require_features().width
+        if features.ndim != 2 or features.shape[1] != width:
+            shape = list(features.shape)
+            raise UserError(f"{self.given}: takes features [N, {width}], not {shape}; compute them as for training")
+        found: Floats = self._probabilities_of(torch.from_numpy(features.astype(np.float32))).cpu().numpy()
+        return found
+
+    def require_images(self) -> None:
+        """Refuses a model that was trained on features, not on images."""
+        if isinstance(self._classifier, FeatureClassifier):
+            raise UserError(f"{self.given}: was trained on features and cannot look at images; give it a .npz of their features")
+
+    def require_features(self) -> FeatureClassifier:
+        """The classifier of features; refused if the model is one of images."""
+        if not isinstance(self._classifier, FeatureClassifier):
+            raise UserError(f"{self.given}: was trained on images and takes no features; name images, or a folder of them")
+        return self._classifier
 
     def labels_of(self, probabilities: npt.NDArray[np.floating]) -> list[list[str]]:
         """The names of the labels given for probabilities [N, C], not calibrated ones, the surest first."""
@@ -118,20 +152,22 @@ class TrainedModel:
     def require_thresholds(self) -> Thresholds:
         """The thresholds; refused if the run has none."""
         if self.thresholds is None:
-            raise UserError(f"{self._given}: no thresholds.json in it; make one with aevlp thresholds {self._given} DATA")
+            raise UserError(f"{self.given}: no thresholds.json in it; make one with aevlp thresholds {self.given} DATA")
         return self.thresholds
 
     def require_calibration(self) -> Calibration:
         """The calibration; refused if the run has none."""
         if (found := self.require_thresholds().calibration) is None:
             raise UserError(
-                f"{self._given}: no calibration in its thresholds.json, as that takes complete labels; make one with "
-                f"aevlp thresholds {self._given} DATA on a set that has them"
+                f"{self.given}: no calibration in its thresholds.json, as that takes complete labels; make one with "
+                f"aevlp thresholds {self.given} DATA on a set that has them"
             )
         return found
 
-    def _probabilities(self, images: Sequence[AnImage], batch_size: int | None, workers: int) -> Floats:
+    def _probabilities(self, images: Images, batch_size: int | None, workers: int) -> Floats:
         """[N, C]."""
+        if isinstance(images, np.ndarray):
+            return self.of_features(images)
         parts = [np.empty((0, len(self.classes)), np.float32)]
         for found in self.stream(self._batches(images, batch_size), workers=workers):
             _refuse(found.bad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +17,23 @@ from torch import Tensor
 
 from aevlp.conclusion import conclude
 from aevlp.config import Config, TrainOptions
+from aevlp.cores import one_core
 from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split, data_fingerprint
 from aevlp.errors import UserError
 from aevlp.evaluate import evaluate_split, over_images, probabilities
-from aevlp.loader import ImageBatches, TrainingOrder
+from aevlp.features.classifier import build_feature_classifier
+from aevlp.features.kept import BackboneFeatures
+from aevlp.features.own import OwnFeatures
+from aevlp.loader import Batches, Inputs, TrainingOrder
 from aevlp.losses import Loss
-from aevlp.model import Classifier, build_classifier
+from aevlp.model import Classifier, backbone_of, build_classifier, head_of
 from aevlp.model_folder import save_classifier
 from aevlp.progress import progress
 from aevlp.results import Record, best_epoch, describe_epoch, tracker_for
 from aevlp.runs import RunFolder
 from aevlp.seeds import seed_for
+from aevlp.sights import Sight, as_files
 from aevlp.sources import Moment, Source, Task
 
 if TYPE_CHECKING:
@@ -43,6 +49,7 @@ class Parts:
     labels: Tensor  # int8 [N, C]: what the loss may see
     source: Source
     classifier: Classifier
+    features: OwnFeatures | None  # the user's own; the classifier is then a head alone
 
 
 def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Parts:
@@ -54,18 +61,46 @@ def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: 
             "use a multiple of their number"
         )
     labels = training_labels(data.train, method.loss)
-    classifier = build_classifier(config.model, data.classes, config.run.seed, method.head, config.head)
+    features = None
+    classifier: Classifier
+    if config.model.features is None:
+        classifier = build_classifier(config.model, data.classes, config.run.seed, method.head, config.head)
+    else:
+        features = OwnFeatures(config.model.features)
+        for split in (data.train, data.val, data.test):
+            if split is not None:
+                features.rows(split.names, split.name)
+        classifier = build_feature_classifier(features, data.train.names, data.classes, config.run.seed, method.head, config.head)
     source = method.source.make(Task(data.train, data.classes, config, root, accelerator, data.val), config.source)
-    return Parts(labels, source, classifier)
+    return Parts(labels, source, classifier, features)
 
 
-def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerator: Accelerator) -> dict[str, Any]:
+def sights(config: Config, parts: Parts, root: Path | None, accelerator: Accelerator) -> dict[str, Sight]:
+    """How the classifier is shown images in each phase of the training, "linear" and "full", of those that it has."""
+    mode = config.train.mode
+    found: dict[str, Sight] = {}
+    if parts.features is not None:
+        found["linear"] = parts.features
+    elif mode != "full":
+        fingerprint = backbone_of(config.model).fingerprint
+        found["linear"] = BackboneFeatures(parts.classifier, fingerprint, config, root, accelerator)
+    if mode != "linear":
+        found["full"] = as_files(config.model.image_size, config.train.workers)
+    return found
+
+
+def train(
+    config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerator: Accelerator, root: Path | None
+) -> dict[str, Any]:
     """Trains, keeps the best epoch's model in the run folder, evaluates it on the test split and returns the result."""
     method, source, classifier = config.method, parts.source, parts.classifier
     fingerprint = data_fingerprint(data)
+    features = None if parts.features is None else parts.features.fingerprint()
     state = run.load_checkpoint() or {}
     if state and state["data"] != fingerprint:
         raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
+    if state and state.get("features") != features:
+        raise UserError(f"--resume: {run.path} was started on other features; give the same --features")
 
     if state:
         source.restore(state["source"])
@@ -75,40 +110,43 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     if method.source.name != "none" and method.source.yields == "pseudo" and data.train.truth is not None:
         quality = Quality(data.train.observed, data.train.truth)
 
+    classifier.to(accelerator.device)
     optimizer = make_optimizer(classifier, config.train, source)
+    body = classifier.body()
+    learner = head_of(classifier.network) if config.train.mode == "linear" else classifier  # what a checkpoint keeps
     history: list[dict[str, Any]] = []
     if state:
-        classifier.load_state_dict(state["model"])
+        learner.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         history = state["history"]
         if quality is not None:
             quality.restore(state["quality"])
         log.info("resumed after epoch %d", len(history))
-    model, optimizer = accelerator.prepare(classifier, optimizer)
+    optimizer = accelerator.prepare(optimizer)
     if state and accelerator.scaler is not None:
         accelerator.scaler.load_state_dict(state["scaler"])
 
     order = TrainingOrder(len(data.train.names), config.run.seed)
-    images = ImageBatches(
-        data.train.paths, config.model.image_size, order, config.train.batch_size, config.train.workers, accelerator
-    )
-    stage = Stage(config, parts, model, optimizer, images, expected, accelerator)
-    images_and_engine = (data.train.paths, config.train.workers, accelerator)
+    shown = sights(config, parts, root, accelerator)
     tracker = tracker_for(run.path) if accelerator.is_main_process else None
+    stage: Stage | None = None
     while len(history) < config.train.epochs and not should_stop(
-        [line["val_mAP"] for line in history], config.train.patience, config.train.max_drop
+        [line["val_mAP"] for line in history[config.warmup :]], config.train.patience, config.train.max_drop
     ):
         epoch = order.epoch = len(history) + 1
-        moment = Moment(
-            epoch,
-            config.train.epochs,
-            expected,
-            probabilities=lambda: torch.from_numpy(probabilities(classifier, *images_and_engine)),
-            features=lambda: over_images(classifier.features, classifier, *images_and_engine),
-        )
+        phase = "linear" if config.train.mode == "linear" or epoch <= config.warmup else "full"
+        if stage is None or stage.phase != phase:
+            for parameter in body:
+                parameter.requires_grad_(phase == "full")
+            images, val_images = shown[phase](data.train), shown[phase](data.val)
+            batches = images.batches(order, config.train.batch_size, accelerator)
+            model = accelerator.prepare(classifier)
+            stage = Stage(config, parts, model, optimizer, images, batches, expected, accelerator, phase)
+        moment = moment_of(stage, epoch)
         source.begin(moment)
         started = time.monotonic()
-        loss = train_epoch(stage, epoch)
+        with one_core() if phase == "linear" else nullcontext():
+            loss = train_epoch(stage, epoch)
         seconds = time.monotonic() - started
         if not np.isfinite(loss):
             raise UserError(
@@ -118,7 +156,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
         figures = quality.update(source.table.numpy()) if quality is not None else None  # of what this epoch was told
         source.end(moment)
 
-        measured = evaluate_split(classifier, data.val, data.classes, config.train.workers, accelerator)
+        measured = evaluate_split(classifier, data.val, val_images, data.classes, accelerator)
         line = {
             "epoch": epoch,
             "loss": loss,
@@ -136,9 +174,10 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
             run.save_checkpoint(
                 {
                     "data": fingerprint,
+                    "features": features,
                     "history": history,
                     "expected_positives": expected,
-                    "model": classifier.state_dict(),
+                    "model": learner.state_dict(),
                     "optimizer": optimizer.state_dict(),
                     "scaler": accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
                     "source": source.state(),
@@ -155,7 +194,7 @@ def train(config: Config, data: Dataset, parts: Parts, run: RunFolder, accelerat
     record = Record(history, quality, expected, source.chosen())
     if accelerator.is_main_process:
         run.write_metrics(history)  # a run killed after its last checkpoint lacks the last line
-    return conclude(config, data, source, run, accelerator, record)
+    return conclude(config, data, source, run, accelerator, record, shown["full" if "full" in shown else "linear"])
 
 
 def make_optimizer(classifier: Classifier, options: TrainOptions, source: Source | None = None) -> torch.optim.Optimizer:
@@ -205,9 +244,23 @@ class Stage:
     parts: Parts
     model: torch.nn.Module  # the classifier, made ready for the processes
     optimizer: torch.optim.Optimizer
-    images: ImageBatches
+    images: Inputs  # of the training split
+    batches: Batches  # of those, in the order of training
     expected_positives: float | None
     accelerator: Accelerator
+    phase: str = "full"  # linear: the head alone learns
+
+
+def moment_of(stage: Stage, epoch: int) -> Moment:
+    """What a source may know and ask in an epoch."""
+    classifier, asked = stage.parts.classifier, (stage.images, stage.accelerator)
+    return Moment(
+        epoch,
+        stage.config.train.epochs,
+        stage.expected_positives,
+        probabilities=lambda: torch.from_numpy(probabilities(classifier, *asked)),
+        features=lambda: over_images(classifier.features, classifier, *asked),
+    )
 
 
 def train_epoch(stage: Stage, epoch: int) -> float:
@@ -220,12 +273,12 @@ def train_epoch(stage: Stage, epoch: int) -> float:
     stage.model.train()
     losses, seen = [], 0
     with progress(f"epoch {epoch} of {config.train.epochs}", len(labels)) as advance:
-        for index, pixels in stage.images:
-            logits = stage.model(pixels)
+        for index, shown in stage.batches:
+            logits = stage.model(shown)
             count = min(batch_size, len(labels) - seen)
             cells, index = _global_batch(logits, index, count, accelerator)
             tables = [labels[index]] if loss.reads is None else [labels[index], source.rows(index, cells.detach())]
-            arguments = config.loss.at(epoch, config.train.epochs, cells.numel())
+            arguments = config.loss.at(epoch, config.train.epochs, cells.numel(), config.warmup)
             value = loss.function(cells, *(table.to(cells.device) for table in tables), **arguments, **expected)
             penalty = stage.parts.classifier.penalty  # of this process's images; the others have theirs
             # A process all of whose images are repeats takes part in the backward pass too: the others wait for it.

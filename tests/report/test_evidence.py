@@ -11,6 +11,7 @@ from aevlp.errors import UserError
 from aevlp.evaluate import evaluate, probabilities
 from aevlp.report import evidence as module
 from aevlp.report.evidence import gather, read_evidence, write_evidence
+from aevlp.sights import as_files
 from aevlp.thresholds import fit_thresholds
 from tests.report.made import evidence, picture
 
@@ -18,11 +19,12 @@ from tests.report.made import evidence, picture
 def gathered(config, data, parts, accelerator, split=None):
     """Evidence on a split (the test split, if nothing is said), and the probabilities and thresholds behind it."""
     split = split or data.test
-    found = probabilities(parts.classifier, split.paths, 1, accelerator)
+    sight = as_files(config.model.image_size, 1)
+    found = probabilities(parts.classifier, sight(split), accelerator)
     limits = fit_thresholds(
         found, split.judged_by, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
     )
-    return gather(config, data, parts.classifier, parts.source, (split, found), limits, accelerator), found, limits
+    return gather(config, data, parts.classifier, parts.source, (split, found), limits, sight, accelerator), found, limits
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,14 @@ from torch.utils.data import Dataset as Items
 from aevlp.bench.straightforward import decoded_twice, views_of
 from aevlp.config import Config
 from aevlp.damp.labels import pseudo_labels, scores
-from aevlp.damp.text import class_embeddings, noise_weights
+from aevlp.damp.text import class_embeddings, noise_weights, text_embeddings
 from aevlp.damp.views import ViewSettings, plan_views
 from aevlp.data.splits import Dataset
 from aevlp.engine import autocast, teacher_precision
 from aevlp.evaluate import evaluate_split
-from aevlp.loader import Item, TrainingOrder
+from aevlp.loader import ImageFiles, Item, TrainingOrder
 from aevlp.model import build_classifier
+from aevlp.prompts import class_prompts
 from aevlp.seeds import seed_for
 from aevlp.sources.damp import DampOptions
 from aevlp.teacher import Teacher, load_teacher
@@ -73,8 +74,8 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
     classifier = build_classifier(config.model, data.classes, config.run.seed).to(device)
     optimizer = make_optimizer(classifier, config.train)
     expected = expected_positives(config, data)
-    prompts = [config.teacher.prompt.replace("{}", name) for name in data.classes]
-    dimension = teacher.encode_texts(prompts[:1]).shape[1]
+    prompts = class_prompts(config.teacher.prompts, config.teacher.prompt, data.classes)
+    dimension = text_embeddings(teacher.encode_texts, prompts[:1]).shape[1]
     noise = noise_weights(dimension, torch.Generator().manual_seed(seed_for(config.run.seed, "text noise")))
 
     settings = ViewSettings(size=teacher.image_size, grid=damp.grid, overlap=damp.overlap, augment=damp.augment, seed=damp.seed)
@@ -87,6 +88,7 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
         num_workers=config.train.workers,
         persistent_workers=True,  # else every epoch would begin with new forks
     )
+    val_images = ImageFiles(data.val.paths, config.model.image_size, config.train.workers)
     observed = torch.from_numpy(data.train.observed)
     best = 0.0
     for epoch in range(1, config.train.epochs + 1):
@@ -94,7 +96,7 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
         classifier.train()
         for index, pixels, views in loader:
             seen = observed[index].to(device)
-            classes = class_embeddings(teacher.encode_texts(prompts), noise, damp.neighbours)
+            classes = class_embeddings(text_embeddings(teacher.encode_texts, prompts), noise, damp.neighbours)
             with autocast(device, precision):
                 embeddings = normalize(teacher.encode_images(views.flatten(0, 1)).float(), dim=-1)
             pseudo = pseudo_labels(
@@ -110,5 +112,5 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
             torch.autograd.backward(value)
             optimizer.step()
             optimizer.zero_grad()
-        best = max(best, evaluate_split(classifier, data.val, data.classes, config.train.workers, accelerator).mAP)
+        best = max(best, evaluate_split(classifier, data.val, val_images, data.classes, accelerator).mAP)
     return best

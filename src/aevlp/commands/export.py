@@ -41,15 +41,35 @@ def export(argv: Sequence[str]) -> None:
     size = sum(file.stat().st_size for file in (done.file, done.weights) if file is not None)
     beside = "" if done.weights is None else f"; its weights are in {done.weights}, which must stay beside it"
     show(f"{out}: {size / 1e6:.1f} MB, at most {done.difference:.1e} from PyTorch's probabilities{beside}")
-    show(f"To use it (pip install numpy pillow onnxruntime):\n\n{usage(str(out), has_thresholds=done.has_thresholds)}")
+    packages = "numpy onnxruntime" if done.width else "numpy pillow onnxruntime"
+    show(f"To use it (pip install {packages}):\n\n{usage(str(out), has_thresholds=done.has_thresholds, width=done.width)}")
 
 
-def usage(file: str, *, has_thresholds: bool) -> str:
-    """Python code that runs an exported file without torch; it prints the labels, or without thresholds the probabilities."""
+def usage(file: str, *, has_thresholds: bool, width: int | None = None) -> str:
+    """Python code that runs an exported file without torch; it prints the labels, or without thresholds the probabilities.
+
+    `width` is that of the features that the model takes; None: it takes images.
+    """
     labels = (
         'thresholds = json.loads(facts["thresholds"])["classes"]\n'
         "print({name: float(p) for name, p in zip(classes, probabilities) if p >= thresholds[name]})"
     )
+    session = f"""\
+session = onnxruntime.InferenceSession({json.dumps(file)}, providers=["CPUExecutionProvider"])
+facts = session.get_modelmeta().custom_metadata_map
+classes"""
+    if width is not None:
+        return f"""\
+import json
+
+import numpy as np
+import onnxruntime
+
+{session} = json.loads(facts["classes"])
+
+features = np.load("features.npz")["features"][:1].astype(np.float32)  # [1, {width}]: of one image
+probabilities = session.run(None, {{"features": features}})[0][0]
+{labels if has_thresholds else "print(dict(zip(classes, probabilities.tolist())))"}"""
     return f"""\
 import json
 
@@ -57,9 +77,7 @@ import numpy as np
 import onnxruntime
 from PIL import Image, ImageOps
 
-session = onnxruntime.InferenceSession({json.dumps(file)}, providers=["CPUExecutionProvider"])
-facts = session.get_modelmeta().custom_metadata_map
-classes, size = json.loads(facts["classes"]), int(facts["image_size"])
+{session}, size = json.loads(facts["classes"]), int(facts["image_size"])
 
 image = ImageOps.exif_transpose(Image.open("photo.jpg")).convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
 probabilities = session.run(None, {{"pixels": np.asarray(image)[None]}})[0][0]

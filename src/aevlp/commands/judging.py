@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aevlp.cache import store_root
-from aevlp.config import Config, DataOptions, EngineOptions
+from aevlp.config import Config, DataOptions, EngineOptions, ModelOptions
 from aevlp.errors import UserError
 from aevlp.options import Parser, options_of
-from aevlp.recipe import build_config, read_recipe
+from aevlp.recipe import FEATURES, build_config, read_recipe
 from aevlp.runs import RunFolder, open_run
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AS_IN_THE_RUN = ("data.observe", "data.zeros")
 """What is taken from the run, so that its validation part is the same."""
-KEPT = (*AS_IN_THE_RUN, "store", "train.workers", "train.expected_positives")
+KEPT = (*AS_IN_THE_RUN, "store", "train.workers", "train.expected_positives", "train.mode", FEATURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,9 @@ def add_arguments(parser: Parser, *, split: str) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
     parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
     parser.add_argument("--split", choices=["train", "val", "test"], default=split, help=f"part of it (default: {split})")
-    for option in [*options_of("data", DataOptions), *options_of("", EngineOptions)]:
-        parser.add_option(replace(option, default="as in the run") if option.key in AS_IN_THE_RUN else option)
+    features = [option for option in options_of("model", ModelOptions) if option.key == FEATURES]
+    for option in [*options_of("data", DataOptions), *features, *options_of("", EngineOptions)]:
+        parser.add_option(replace(option, default="as in the run") if option.key in (*AS_IN_THE_RUN, FEATURES) else option)
 
 
 def judging(given: Namespace) -> Judging:
@@ -61,11 +62,12 @@ def judging(given: Namespace) -> Judging:
     from aevlp.engine import make_accelerator
     from aevlp.evaluate import probabilities
     from aevlp.model_folder import load_classifier
+    from aevlp.sights import sight_of
 
     accelerator = make_accelerator(config.engine)
     classifier = load_classifier(run.model).to(accelerator.device)
     require_same_classes(classes, classifier.classes, given.data, given.run)
-    found = probabilities(classifier, split.paths, config.train.workers, accelerator)
+    found = probabilities(classifier, sight_of(classifier, config)(split), accelerator)
     return Judging(run, config, classes, split, found, accelerator)
 
 

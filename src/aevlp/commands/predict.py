@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aevlp.config import EngineOptions
 from aevlp.errors import UserError, require
@@ -17,10 +18,13 @@ from aevlp.options import Parser, options_of
 from aevlp.prediction_formats import FORMATS, format_of
 from aevlp.progress import progress
 
+if TYPE_CHECKING:
+    from aevlp.features.own import OwnFeatures
+
 log = logging.getLogger("aevlp")
 PATHS = (
     "an image, a folder (its images at any depth), a pattern in quotes ('photos/**/*.jpg'), a table (.csv, .tsv or .jsonl with a "
-    "column image), or - for names on standard input, one per line"
+    "column image), or - for names on standard input, one per line; for a model that was trained on features, a .npz of them"
 )
 
 
@@ -53,7 +57,9 @@ def predict(argv: Sequence[str]) -> None:
     places = places_of(given.run)
     if STANDARD_INPUT in given.paths and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError("-: standard input belongs to one process, and several run here; name files, a folder or a table")
-    require_images(given.paths)
+    rows = _features_of(given.paths)
+    if rows is None:
+        require_images(given.paths)
 
     from aevlp.engine import make_accelerator
     from aevlp.predict import answers, write_predictions
@@ -70,7 +76,12 @@ def predict(argv: Sequence[str]) -> None:
         log.warning("%s has no thresholds, so no labels are given: aevlp thresholds RUN DATA makes them", given.run)
 
     pace = {"batch_size": given.batch_size, "workers": given.workers}
-    stream = answers(model, image_names(given.paths), accelerator, calibrated=given.calibrated, **pace)
+    if rows is None:
+        model.require_images()
+    else:
+        model.require_features()
+    names = image_names(given.paths) if rows is None else rows.names
+    stream = answers(model, names, accelerator, features=rows, calibrated=given.calibrated, **pace)
     if not accelerator.is_main_process:
         deque(stream, maxlen=0)  # its share of the work; the first process writes
         return
@@ -79,6 +90,19 @@ def predict(argv: Sequence[str]) -> None:
         done = write_predictions(stream, layout, write, advance)
     if given.out is not None:
         log.info("%d images: %s", done, given.out)
+
+
+def _features_of(paths: Sequence[str]) -> OwnFeatures | None:
+    """The features in the file that is named, if it is one of features."""
+    files = [path for path in paths if Path(path).suffix.lower() == ".npz"]
+    if not files:
+        return None
+    if len(paths) > 1:
+        raise UserError(f"{files[0]}: a file of features is asked about alone; name it without other PATHs")
+
+    from aevlp.features.own import OwnFeatures
+
+    return OwnFeatures(files[0], called="")
 
 
 def _nothing(count: int) -> None:

@@ -136,10 +136,12 @@ def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt
     elif request.run is not None:
         from aevlp.evaluate import probabilities
         from aevlp.model_folder import load_classifier
+        from aevlp.sights import sight_of
 
         classifier = load_classifier(request.run.model).to(accelerator.device)
+        sight = sight_of(classifier, config)
         for split in (data.train, data.val):
-            said[split.name]["model"] = probabilities(classifier, split.paths, config.train.workers, accelerator)
+            said[split.name]["model"] = probabilities(classifier, sight(split), accelerator)
     return said
 
 

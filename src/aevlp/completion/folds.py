@@ -33,6 +33,7 @@ def out_of_fold(
     """
     from aevlp.evaluate import probabilities
     from aevlp.model_folder import load_classifier
+    from aevlp.sights import sight_of
     from aevlp.start import train_on
 
     config = replace(config, run=replace(config.run, report=False))
@@ -46,10 +47,11 @@ def out_of_fold(
             log.info("fold %d of %d: training into %s", fold + 1, folds, at.path)
             train_on(others, config, at, accelerator, resume=at.config.is_file())
         classifier = load_classifier(at.model).to(accelerator.device)
+        sight = sight_of(classifier, config)
         for split, own, table in zip(splits, fold_of, found, strict=True):
             rows = np.flatnonzero(own == fold)
             if len(rows):
-                table[rows] = probabilities(classifier, split.part(rows).paths, config.train.workers, accelerator)
+                table[rows] = probabilities(classifier, sight(split.part(rows)), accelerator)
     return found[0], found[1]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from accelerate.utils import gather_object
 
-from aevlp.damp.scoring import Job, Scorer
-from aevlp.damp.store import ViewStore
+from aevlp.damp.scoring import Job
+from aevlp.damp.store import Embeddings, ViewStore
 from aevlp.data.splits import Split
 from aevlp.locks import Claim
 from aevlp.progress import progress
@@ -30,13 +30,27 @@ class ShardJob(Job):
     shard: int
 
 
+class Embedder(Protocol):
+    """What fills a store."""
+
+    passes: int
+    model: str
+    """What it asks, for messages."""
+    work: str
+    """What it does, for the progress."""
+
+    def embed(self, jobs: Iterable[ShardJob], advance: Callable[[int], None]) -> Iterator[tuple[ShardJob, Embeddings]]:
+        """Each job with its float16 [images, V, K]; `advance` hears of finished images."""
+        ...
+
+
 def shard_job(split: Split, draw: int, shard: int, rows: range) -> ShardJob:
     """What there is to look at for a shard."""
     part = slice(rows.start, rows.stop)
     return ShardJob(split.paths[part], split.names[part], draw, shard)
 
 
-def fill(store: ViewStore, split: Split, draws: int, scorer: Scorer, accelerator: Accelerator) -> None:
+def fill(store: ViewStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> None:
     """Scores what the first `draws` draws lack, and what is damaged there anew. Returns when all of it is there."""
     if accelerator.is_main_process:
         _remove_damaged(store, draws)
@@ -47,7 +61,7 @@ def fill(store: ViewStore, split: Split, draws: int, scorer: Scorer, accelerator
     total = sum(written for written, _ in work)
     log.info("store %s: %d draw%s of %d images", store.folder, draws, "" if draws == 1 else "s", store.count)
     for process, (written, passes) in enumerate(work, start=1):
-        done = f"scored {written} of {total} shards, {passes} teacher passes" if total else "no teacher pass"
+        done = f"scored {written} of {total} shards, {passes} {scorer.model} passes" if total else f"no {scorer.model} pass"
         log.info("process %d of %d: %s", process, len(work), done)
 
 
@@ -64,7 +78,7 @@ def _remove_damaged(store: ViewStore, draws: int) -> None:
             claim.release()
 
 
-def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Scorer, accelerator: Accelerator) -> int:
+def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> int:
     """The number of shards that this process has scored; when it returns, none is missing."""
     missing = store.missing(draws)
     # Processes that work together begin at different places and so seldom meet.
@@ -73,7 +87,7 @@ def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Scorer, a
     is_waiting, ours, claims = False, set[tuple[int, int]](), dict[tuple[int, int], Claim]()
     total = sum(len(store.rows(shard)) for _, shard in missing)
     try:
-        with progress(f"scoring {scorer.settings.count} views each", total) as advance:
+        with progress(scorer.work, total) as advance:
             while missing:
                 for job, embeddings in scorer.embed(_claimed(store, split, missing, claims), advance):
                     store.write(job.draw, job.shard, embeddings)

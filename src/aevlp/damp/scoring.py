@@ -80,6 +80,8 @@ class Scorer:
         self._scale, self._shift = (x.repeat(settings.size).to(self.device) for x in (1 / (255 * spread), -centre / spread))
         self._memory = local()
         self.passes = 0  # forward passes of the image encoder
+        self.model = "teacher"
+        self.work = f"scoring {settings.count} views each"
 
     def embed(self, jobs: Iterable[J], advance: Callable[[int], None] = lambda _: None) -> Iterator[tuple[J, Embeddings]]:
         """Each job with its float16 [images, V, K]: unit embeddings of the views; `advance` hears of finished images.

@@ -1,11 +1,13 @@
-"""The store of view embeddings: what the teacher saw, on disk, once for all runs.
+"""The store of embeddings: what a frozen model saw of images, on disk, once for all runs.
+
+It holds the teacher's embeddings of views, and in linear mode the backbone's features, V of them per image.
 
     ROOT/KEY/manifest.json            what the key stands for; its time is that of the last use
     ROOT/KEY/draw-000/00000.npy       float16 [images, V, K] of the first SHARD images in the first draw, memory-mapped,
                                       and a checksum behind it
     ROOT/KEY/draw-000/.00000.lock     while a process works on that shard
 
-KEY is the hash of all that decides an embedding: the teacher's weights, the view settings and the image set. A shard appears
+KEY is the hash of all that decides an embedding: the model's weights, the view settings and the image set. A shard appears
 by rename when it is complete, so a killed run loses at most the shard in hand, and two writers of one shard write the same bytes.
 """
 
@@ -47,8 +49,22 @@ def shards_of(count: int) -> list[range]:
 
 
 @dataclass(frozen=True)
-class StoreKey:
-    """All that decides the embeddings of an image set."""
+class Key:
+    """All that decides what is stored of an image set."""
+
+    @property
+    def vectors(self) -> int:
+        """V: embeddings of one image."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """A folder name."""
+        return blake2b(json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True)
+class StoreKey(Key):
+    """All that decides the embeddings of views."""
 
     teacher: str  # fingerprint of its weights
     mean: tuple[float, ...]
@@ -57,23 +73,24 @@ class StoreKey:
     views: ViewSettings
     images: str  # fingerprint of the image set
 
-    def digest(self) -> str:
-        """A folder name."""
-        return blake2b(json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode(), digest_size=12).hexdigest()
+    @property
+    def vectors(self) -> int:
+        """The whole image and its tiles."""
+        return self.views.count
 
 
 class ViewStore:
     """Embeddings [count, V, K] of an image set, draw by draw. While it is referred to, no other process removes it."""
 
-    def __init__(self, root: Path, key: StoreKey, *, count: int, dimension: int, about: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path, key: Key, *, count: int, dimension: int, about: Mapping[str, str] | None = None) -> None:
         self.folder = root / key.digest()
         self.count = count
-        self.shape = (key.views.count, dimension)
+        self.shape = (key.vectors, dimension)
         self._shards = shards_of(count)
         self._hold = self._held()
         self._write_manifest(
             {"key": asdict(key), "images": count, "dimension": dimension, "shard": SHARD},
-            {"format": FORMAT, "views": key.views.count, "about": dict(about or {})},
+            {"format": FORMAT, "views": key.vectors, "about": dict(about or {})},
         )
         with suppress(OSError):  # a complete store may be read-only
             os.utime(self.folder / "manifest.json")

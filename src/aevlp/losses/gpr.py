@@ -44,10 +44,10 @@ class GprOptions(GrOptions):
         require(0 <= self.lambda1 <= self.lambda2, "loss.lambda1", f"from 0 to --loss.lambda2 ({self.lambda2})", self.lambda1)
         require(self.eta >= 0, "loss.eta", "at least 0", self.eta)
 
-    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
+    def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gpr` in epoch 1..epochs."""
         own = ("q3", "lambda1", "lambda2", "eta")
-        return {**super().at(epoch, epochs, cells), **{name: getattr(self, name) for name in own}}
+        return {**super().at(epoch, epochs, cells, warmup), **{name: getattr(self, name) for name in own}}
 
 
 @register_loss("gpr", GprOptions, reads="pseudo", paper=AEVLP)

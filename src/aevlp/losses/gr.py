@@ -51,13 +51,13 @@ class GrOptions(LossOptions):
         for name in ("sigma0", "sigma1", "q1", "q2"):
             require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
 
-    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
+    def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gr` in epoch 1..epochs."""
         return {
-            "w": beta(self.w0, self.w1, epoch, epochs),
-            "b": beta(self.b0, self.b1, epoch, epochs),
-            "mu": alpha(self.mu0, self.mu1, epoch, epochs),
-            "sigma": alpha(self.sigma0, self.sigma1, epoch, epochs),
+            "w": beta(self.w0, self.w1, epoch, epochs, warmup),
+            "b": beta(self.b0, self.b1, epoch, epochs, warmup),
+            "mu": alpha(self.mu0, self.mu1, epoch, epochs, warmup),
+            "sigma": alpha(self.sigma0, self.sigma1, epoch, epochs, warmup),
             "q1": self.q1,
             "q2": self.q2,
         }

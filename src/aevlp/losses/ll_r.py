@@ -32,7 +32,7 @@ class LlROptions(LossOptions):
         """Checks the ranges."""
         require(0 <= self.delta <= 1, "loss.delta", "from 0 to 1", self.delta)
 
-    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
+    def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `ll_r` in epoch 1..epochs."""
         return {"count": large_count(epoch, cells, self.delta, grows=True)}
 

@@ -19,10 +19,10 @@ Function = TypeVar("Function", bound="Callable[..., Tensor]")
 class LossOptions:
     """Options of a loss, as the user sets them (`--loss.KEY`); a loss with options derives its own dataclass."""
 
-    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
+    def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of the loss function for a batch of `cells` = N * C labels in epoch 1..epochs.
 
-        They are the options as they are, unless a schedule moves them.
+        They are the options as they are, unless a schedule moves them, which it does after the first `warmup` epochs.
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 

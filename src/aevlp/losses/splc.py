@@ -37,9 +37,9 @@ class SplcOptions(LossOptions):
         require(0 <= self.threshold <= 1, "loss.threshold", "from 0 to 1", self.threshold)
         require(self.gamma >= 0, "loss.gamma", "at least 0", self.gamma)
 
-    def at(self, epoch: int, epochs: int, cells: int) -> dict[str, Any]:
+    def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `splc` in epoch 1..epochs."""
-        return {**super().at(epoch, epochs, cells), "corrects": epoch >= 2}
+        return {**super().at(epoch, epochs, cells, warmup), "corrects": epoch >= 2}
 
 
 @register_loss(

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from aevlp.calibration import Reliability
 from aevlp.config import Config
 from aevlp.data.splits import Dataset, Split
-from aevlp.data.table import Paths
 from aevlp.errors import UserError, one_line
 from aevlp.files import whole_file
 from aevlp.report.curves import Counts, Curve, calibrated, extremes, histograms, precision_recall
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
     from aevlp.model import Classifier
+    from aevlp.sights import Sight
 
 FORMAT = 1
 SAMPLE = 1000  # training images that are looked at again, at most
@@ -68,6 +68,7 @@ def gather(
     source: Source,
     judged: tuple[Split, npt.NDArray[np.float32]],
     thresholds: Thresholds,
+    sight: Sight,
     accelerator: Accelerator,
 ) -> Evidence:
     """The evidence of a training that is over, the same in every process; all of them call it together.
@@ -91,9 +92,9 @@ def gather(
     train = data.train
     count = len(train.names)
     rows = np.sort(np.random.default_rng(seed_for(config.run.seed, "report")).permutation(count)[:SAMPLE])
-    paths = Paths(train.root, tuple(train.names[row] for row in rows))
-    seen = probabilities(classifier, paths, config.train.workers, accelerator)
-    sample = Scene(paths, data.classes, train.judged_by[rows], train.truth is not None, seen, limits)
+    part = train.part(rows)
+    seen = probabilities(classifier, sight(part), accelerator)
+    sample = Scene(part.paths, data.classes, train.judged_by[rows], train.truth is not None, seen, limits)
     return Evidence(
         classes=tuple(data.classes),
         split=split.name,

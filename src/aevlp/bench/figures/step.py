@@ -29,7 +29,7 @@ def step(
     from aevlp.bench.images import write_images
     from aevlp.bench.models import save_resnet
     from aevlp.data.load import load
-    from aevlp.loader import ImageBatches, TrainingOrder
+    from aevlp.loader import ImageFiles, TrainingOrder
     from aevlp.model import build_classifier
     from aevlp.recipe import build_config
     from aevlp.sources import Moment
@@ -53,9 +53,10 @@ def step(
     expected = expected_positives(config, data, parts.source)
     model, optimizer = bench.accelerator.prepare(parts.classifier, make_optimizer(parts.classifier, config.train))
     order = TrainingOrder(images, config.run.seed)
-    files = ImageBatches(data.train.paths, side, order, batch_size, workers, bench.accelerator)
+    files = ImageFiles(data.train.paths, side, workers)
+    batches = files.batches(order, batch_size, bench.accelerator)
 
-    stage = Stage(config, parts, model, optimizer, files, expected, bench.accelerator)
+    stage = Stage(config, parts, model, optimizer, files, batches, expected, bench.accelerator)
     first = Moment(1, config.train.epochs, expected, probabilities=lambda: parts.labels, features=lambda: parts.labels)
 
     def epoch() -> None:

@@ -1,0 +1,1 @@
+"""Features of images: what a head learns from in linear mode, without a pass of the backbone."""

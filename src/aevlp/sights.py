@@ -1,0 +1,41 @@
+"""How a classifier is shown the images of a split: as files, or as features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aevlp.config import Config
+from aevlp.data.splits import Split
+from aevlp.errors import UserError
+from aevlp.features.classifier import FeatureClassifier
+from aevlp.features.own import OwnFeatures
+from aevlp.loader import ImageFiles, Inputs
+from aevlp.model import Classifier
+
+Sight = Callable[[Split], Inputs]
+"""The images of a split as a classifier takes them."""
+
+
+def as_files(size: int, workers: int) -> Sight:
+    """Images read from their files."""
+    return lambda split: ImageFiles(split.paths, size, workers)
+
+
+def sight_of(classifier: Classifier, config: Config) -> Sight:
+    """How a trained classifier is shown images: as files, or by the features that `config` names if it knows nothing else."""
+    if not isinstance(classifier, FeatureClassifier):
+        return as_files(classifier.images.size, config.train.workers)
+    if config.model.features is None:
+        raise UserError("--features: the model was trained on features alone; name a .npz with those of these images")
+    features = OwnFeatures(config.model.features)
+    require_width(features, classifier)
+    return features
+
+
+def require_width(features: OwnFeatures, classifier: FeatureClassifier) -> None:
+    """Refuses features that are not those that a classifier was trained on."""
+    if features.width != classifier.width:
+        raise UserError(
+            f"--features {features.file}: {features.width} numbers for each image, and the model takes {classifier.width}; "
+            "compute them as for training"
+        )
