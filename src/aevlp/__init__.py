@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from aevlp.methods import METHODS as METHODS
     from aevlp.trained import load as load
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 _MODULES = {"METHODS": "aevlp.methods", "label": "aevlp.api", "load": "aevlp.trained", "train": "aevlp.api"}
 """The Python interface: name -> the module that it is in."""
