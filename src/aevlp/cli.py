@@ -18,6 +18,7 @@ from aevlp.commands.label import label
 from aevlp.commands.methods import methods
 from aevlp.commands.predict import predict
 from aevlp.commands.report import report
+from aevlp.commands.reproduce import reproduce
 from aevlp.commands.score import score
 from aevlp.commands.store import store
 from aevlp.commands.thresholds import thresholds
@@ -37,6 +38,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "tune": tune,
     "train": train,
     "compare": compare,
+    "reproduce": reproduce,
     "label": label,
     "eval": evaluate,
     "predict": predict,

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from io import BufferedRandom
 from pathlib import Path
@@ -34,10 +34,20 @@ Finished = Generator[tuple[Trial, Outcome], None, None]
 
 
 def compare(sweep: Sweep, trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1) -> list[tuple[Trial, Outcome]]:
-    """Each training with its outcome, when all are done; their runs and `results.csv` are in `out`.
+    """Each training with its outcome, when all are done; their runs and `results.csv` are in `out`."""
+    for part in out.glob(f".{RESULTS}.*.part") if is_first_process() else ():
+        part.unlink()  # what a killed sweep left half-written
+    return train_all(trials, data, out, jobs=jobs, keep=lambda outcomes: _write_csv(sweep, trials, outcomes, out))
+
+
+def train_all(
+    trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1, keep: Callable[[Mapping[str, Outcome]], None] | None = None
+) -> list[tuple[Trial, Outcome]]:
+    """Each training with its outcome, when all are done; their runs are in `out`, by the name of the training.
 
     What an earlier call has finished is taken as it is; what it left unfinished goes on. What is wrong for all of them is
-    refused before anything is written; a training that fails alone does not stop the others.
+    refused before anything is written; a training that fails alone does not stop the others. `keep` is told the outcomes so
+    far by name, before the first training and after each.
     """
     outcomes: dict[str, Outcome] = {trial.name: done for trial in trials if (done := _finished(trial, out)) is not None}
     waiting = [trial for trial in trials if trial.name not in outcomes]
@@ -45,19 +55,32 @@ def compare(sweep: Sweep, trials: Sequence[Trial], data: Path, out: Path, *, job
     running = _running(waiting, data, out, jobs) if waiting else None
     for name in outcomes:
         log.info("%s: this run is finished", out / name)
-    for part in out.glob(f".{RESULTS}.*.part") if is_first_process() else ():
-        part.unlink()  # what a killed sweep left half-written
-    _write_csv(sweep, trials, outcomes, out)
+    if keep is not None:
+        keep(outcomes)
     if running is not None:
         started, before = time.monotonic(), len(outcomes)
         with closing(running):
             for trial, outcome in running:
                 outcomes[trial.name] = outcome
-                _write_csv(sweep, trials, outcomes, out)
+                if keep is not None:
+                    keep(outcomes)
                 seconds = (time.monotonic() - started) / (len(outcomes) - before) * (len(trials) - len(outcomes))
                 left = f"; about {duration(seconds)} left" if len(outcomes) < len(trials) else ""
                 log.info("%d of %d %s%s", len(outcomes), len(trials), _in_short(trial, outcome), left)
     return [(trial, outcomes[trial.name]) for trial in trials]
+
+
+def stop_for_failures(outcomes: Iterable[tuple[str, object]], what: str) -> None:
+    """Ends the command where something (name, outcome) failed: as the user's to put right, or as a bug."""
+    known = list(outcomes)
+    failed = {name: outcome for name, outcome in known if isinstance(outcome, Failure)}
+    if not failed:
+        return
+    message = f"{len(failed)} of {len(known)} {what} failed ({', '.join(failed)}); the same command again goes on with them"
+    if all(failure.is_user_error for failure in failed.values()):
+        raise UserError(message)
+    log.error("%s", message)
+    sys.exit(1)
 
 
 def check_place(out: Path, trials: Sequence[Trial]) -> None:
@@ -130,11 +153,16 @@ def _in_turn(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accel
             if accelerator.num_processes > 1:
                 raise  # the other processes may wait for this one
             accelerator.free_memory()
-            by_user = isinstance(error, UserError)
-            if not by_user:
-                log.exception("%s", trial.name)
-            outcome = Failure(" ".join(str(error).split()) if by_user else one_line(error), by_user)
+            outcome = failure_of(error, trial.name)
         yield trial, outcome
+
+
+def failure_of(error: Exception, name: str) -> Failure:
+    """What has gone wrong with what is called `name`; a bug is logged with its traceback."""
+    if isinstance(error, UserError):
+        return Failure(" ".join(str(error).split()), is_user_error=True)
+    log.error("%s", name, exc_info=error)
+    return Failure(one_line(error), is_user_error=False)
 
 
 def _side_by_side(waiting: Sequence[Trial], data: Path, out: Path, jobs: int, gpus: int) -> Finished:

@@ -59,6 +59,20 @@ Outcome = dict[str, Any] | Failure
 
 
 @dataclass(frozen=True)
+class Row:
+    """A method and its setting: what is trained with every seed."""
+
+    method: str
+    said: Mapping[str, Any]  # what is said of the options that concern the method
+    varied: Mapping[str, Any]  # those of them that tell it from other rows
+
+    @property
+    def label(self) -> str:
+        """Its name, which no other setting has."""
+        return label(self.method, self.varied)
+
+
+@dataclass(frozen=True)
 class Sweep:
     """Methods to train, and for each option that the user named its values."""
 
@@ -71,38 +85,52 @@ class Sweep:
         """The options with several values."""
         return [key for key, values in self.choices.items() if len(values) > 1]
 
-    def trials(self, seeds: int) -> list[Trial]:
-        """Every training: all settings with seed 0, then with seed 1, ...; a wrong value is a UserError.
+    @property
+    def rows(self) -> list[Row]:
+        """Every method with every combination of the values.
 
         An option that does not concern a method is not set for it, so that it is trained once and not once per value.
         """
-        values = read_recipe(recipe_file(self.recipe))
-        chosen: dict[str, tuple[str, dict[str, Any]]] = {}
+        rows: dict[str, Row] = {}
         for method in dict.fromkeys(self.methods):
-            concerns = {option.key for option in options_for(find_method(method))}
             for combination in product(*self.choices.values()):
-                said = {key: value for key, value in zip(self.choices, combination, strict=True) if key in concerns}
-                chosen[label(method, self._varied_of(said))] = (method, said)
+                said = concerning(method, dict(zip(self.choices, combination, strict=True)))
+                row = Row(method, said, {key: said[key] for key in self.varied if key in said})
+                rows[row.label] = row
+        return list(rows.values())
 
-        def config(method: str, said: Mapping[str, Any], seed: int) -> Config:
-            usual = settings(values, method, said.get("protocol", values.get("protocol", "common")))
-            return build_config(self.recipe, method, {**usual, **said, "seed": seed})
+    def trials(self, seeds: int) -> list[Trial]:
+        """Every training: all rows with seed 0, then with seed 1, ...; a wrong value is a UserError."""
+        return trials_of(self.recipe, self.rows, seeds)
 
-        return [
-            Trial(
-                label=name,
-                method=method,
-                seed=seed,
-                said=said,
-                varied=self._varied_of(said),
-                config=config(method, said, seed),
-            )
-            for seed in range(seeds)
-            for name, (method, said) in chosen.items()
-        ]
 
-    def _varied_of(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: said[key] for key in self.varied if key in said}
+def trials_of(recipe: str, rows: Iterable[Row], seeds: int) -> list[Trial]:
+    """The trainings of rows: all of them with seed 0, then with seed 1, ...; a wrong value is a UserError."""
+    values, rows = read_recipe(recipe_file(recipe)), list(rows)
+    return [
+        Trial(
+            label=row.label,
+            method=row.method,
+            seed=seed,
+            said=row.said,
+            varied=row.varied,
+            config=config_of(recipe, values, row.method, {**row.said, "seed": seed}),
+        )
+        for seed in range(seeds)
+        for row in rows
+    ]
+
+
+def concerning(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that a method has."""
+    keys = {option.key for option in options_for(find_method(method))}
+    return {key: value for key, value in options.items() if key in keys}
+
+
+def config_of(recipe: str, values: Mapping[str, Any], method: str, said: Mapping[str, Any]) -> Config:
+    """The configuration of a method with a recipe's values, where nothing else is said."""
+    usual = settings(values, method, said.get("protocol", values.get("protocol", "common")), said)
+    return build_config(recipe, method, {**usual, **said})
 
 
 def exact(value: Any) -> str:

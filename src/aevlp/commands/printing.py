@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from aevlp.compare import stop_for_failures
 from aevlp.engine import is_first_process
-from aevlp.errors import UserError
-from aevlp.sweep import Failure, Outcome, Sweep, Trial, results_table
-
-log = logging.getLogger("aevlp")
+from aevlp.sweep import Outcome, Sweep, Trial, results_table
 
 
 def show(what: Any) -> None:
@@ -29,11 +26,4 @@ def show(what: Any) -> None:
 def conclude(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, title: str, caption: str) -> None:
     """Prints the table of a sweep; where a training failed, the command does too."""
     show(results_table(sweep, outcomes, title=title, caption=caption))
-    failed = {trial.name: outcome for trial, outcome in outcomes if isinstance(outcome, Failure)}
-    if not failed:
-        return
-    message = f"{len(failed)} of {len(outcomes)} trainings failed ({', '.join(failed)}); the same command again goes on with them"
-    if all(failure.is_user_error for failure in failed.values()):
-        raise UserError(message)
-    log.error("%s", message)
-    sys.exit(1)
+    stop_for_failures(((trial.name, outcome) for trial, outcome in outcomes), "trainings")

@@ -1,0 +1,420 @@
+"""A miniature of every table and figure: the world of colours, one epoch, few rows."""
+
+import csv
+import json
+import shutil
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from aevlp.cache import store_root
+from aevlp.data.benchmarks import VOC
+from aevlp.engine import make_accelerator
+from aevlp.errors import UserError
+from aevlp.reproduce import place, targets
+from aevlp.runs import RunFolder
+from aevlp.sources import Task
+from tests.cli.run import aevlp, refused
+from tests.colours import COLOURS, write_world
+
+
+@pytest.fixture
+def quick(small) -> list[str]:
+    """Options that make a training take a moment."""
+    return [*small, "--epochs", "1"]
+
+
+@pytest.fixture
+def fewer(monkeypatch):
+    """A function that leaves some rows of a target."""
+
+    def leave(name, *kept):
+        target = targets.TARGETS[name]
+        lines = [line for line in target.lines if line.name in kept]
+        assert len(lines) == len(kept)
+        monkeypatch.setitem(targets.TARGETS, name, replace(target, lines=lines))
+
+    return leave
+
+
+def table_of(file: Path) -> list[dict[str, str]]:
+    """The rows of a Markdown table by heading."""
+    lines = [
+        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in file.read_text().splitlines() if line[:1] == "|"
+    ]
+    return [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def started(err: str) -> list[str]:
+    return [line.removeprefix("started ") for line in err.splitlines() if line.startswith("started ")]
+
+
+def check_picture(file: Path) -> None:
+    """It can be read, and shows something."""
+    with Image.open(file) as picture:
+        assert picture.format == "PNG"
+        assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 20
+
+
+def check_values(out: Path, name: str) -> list[dict[str, str]]:
+    """The CSV has every figure of the runs, to the last digit."""
+    found = rows_of(out / f"{name}.csv")
+    for row in found:
+        result = json.loads((Path(row["run"]) / "result.json").read_text())
+        assert (result["method"], str(result["seed"]), row["outcome"]) == (row["method"], row["seed"], "done")
+        for key in ("mAP", "mAP_present", "val_mAP", "best_epoch", "epochs", "images_per_second"):
+            assert float(row[key]) == result[key]
+        for key, value in result["pseudo_labels"].items():
+            assert row[f"pseudo_{key}"] == ("" if value is None else str(value))
+    return found
+
+
+def test_tables_of_methods_with_ranks_and_the_distributions(capsys, world, quick, tmp_path):
+    """The main table, the table of losses and labels, and figure 2, which share their trainings."""
+    out = tmp_path / "tables"
+    words = ["--data", world, "--out", out, "--seeds", "1", *quick]
+    answer = aevlp(capsys, "reproduce", "table1", *words)
+    assert answer.code == 0, answer.err
+    assert len(started(answer.err)) == 11
+    rows = check_values(out, "table1")
+    maps = {row["row"]: float(row["mAP"]) for row in rows}
+    assert "paper" not in rows[0]
+
+    shown = table_of(out / "table1.md")
+    assert [row["method"] for row in shown] == list(maps)
+    assert [row["test mAP"] for row in shown] == [f"{value:.2f}" for value in maps.values()]
+    ranked = sorted((value for name, value in maps.items() if name != "full"), reverse=True)
+    assert [row["rank"] for row in shown] == ["-", *(str(1 + ranked.index(maps[row["method"]])) for row in shown[1:])]
+    assert [row["rank in the paper, VOC"] for row in shown] == ["-", "10", "8", "7", "5", "3", "9", "4", "2", "6", "1"]
+    assert [row["rank in the paper, CUB"] for row in shown][-2:] == ["2", "1"]
+    text = (out / "table1.md").read_text()
+    assert "paper, VOC |" not in text.replace("rank in the paper, VOC |", "")
+    assert "The data set is none of the paper's" in text
+    assert "`model.image_size` is 32; in the recipe 448" in text
+    assert f"aevlp reproduce table1 --data {world} --out {out} --seeds 1" in text
+    assert "torch 2" in text
+    assert "Rank correlation (Spearman)" in text
+    assert text in answer.out
+    check_picture(out / "table1.png")
+    assert not list(out.rglob("report.html"))
+
+    answer = aevlp(capsys, "reproduce", "table2", *words)
+    assert answer.code == 0, answer.err
+    assert set(started(answer.err)) == {"bce+random-0", "gpr+random-0", "gpr+vlpl-0", "ll-ct-0", "gpr+ll-ct-0", "bce+damp-0"}
+    both = {row["row"]: float(row["mAP"]) for row in check_values(out, "table2")}
+    assert (both["vlpl"], both["gpr+damp"]) == (maps["vlpl"], maps["aevlp"])
+    assert f"`gpr+damp` {both['gpr+damp'] - both['bce+damp']:+.2f} against `bce+damp`;" not in answer.out  # the last of them
+    assert f"`gpr+damp` {both['gpr+damp'] - both['bce+damp']:+.2f} against `bce+damp`." in answer.out
+    check_picture(out / "table2.png")
+
+    answer = aevlp(capsys, "reproduce", "fig2", *words)
+    assert answer.code == 0, answer.err
+    assert started(answer.err) == []
+    bins = rows_of(out / "fig2.csv")
+    assert len(bins) == 3 * 2 * 50
+    check_probabilities(capsys, [row for row in bins if row["method"] == "gr"], out / "runs" / "gr-0", world, tmp_path)
+    assert [row["method"] for row in table_of(out / "fig2.md")] == ["an", "gr", "aevlp"]
+    check_picture(out / "fig2.png")
+
+    # Another call takes what is there; a run that is gone is made again, to the same figures.
+    before = (out / "table2.csv").read_text().replace(_speed(out / "table2.csv", "ll-ct"), "")
+    shutil.rmtree(out / "runs" / "ll-ct-0")
+    answer = aevlp(capsys, "reproduce", "table2", *words)
+    assert started(answer.err) == ["ll-ct-0"]
+    assert (out / "table2.csv").read_text().replace(_speed(out / "table2.csv", "ll-ct"), "") == before
+    assert not list(out.rglob("*.part"))
+
+    line = refused(capsys, "reproduce", "table1", *words[:-1], "2")  # other epochs
+    assert "was started with another configuration: train.epochs was 1 and is now 2" in line
+    other = write_world(tmp_path / "other", seed=5)
+    line = refused(capsys, "reproduce", "table1", "--data", other, *words[2:])
+    assert f"made of other images, labels or classes ({world}); choose another --out" in line
+
+
+def _speed(file: Path, row: str) -> str:
+    return next(each["images_per_second"] for each in rows_of(file) if each["row"] == row)
+
+
+def check_probabilities(capsys, bins, run, world, folder) -> None:
+    """The bins count the cells of the file that aevlp eval writes."""
+    file = folder / "probabilities.csv"
+    assert aevlp(capsys, "eval", run, world, "--probabilities", file, "--device", "cpu").code == 0
+    with (world / "labels.csv").open(newline="") as stream:
+        truth = {row["image"]: row["labels"].split(";") for row in csv.DictReader(stream)}
+    counts = {"positive": [0] * 50, "negative": [0] * 50}
+    for row in rows_of(file):
+        for name in COLOURS:
+            kind = "positive" if name in truth[row["image"]] else "negative"
+            counts[kind][min(int(float(row[name]) * 50), 49)] += 1
+    for kind, expected in counts.items():
+        ours = [row for row in bins if row["kind"] == kind]
+        assert [int(row["count"]) for row in ours] == expected
+        assert sum(float(row["density"]) for row in ours) / 50 == pytest.approx(1)
+        assert float(ours[0]["to"]) == float(ours[1]["from"]) == 0.02
+
+
+def test_ablation_grid_backbones_and_share_of_negatives(capsys, world, quick, backbone, fewer, tmp_path):
+    """Two rows each, two seeds; the whole method is trained once for all of them."""
+    out = tmp_path / "tables"
+    words = ["--data", world, "--out", out, "--seeds", "2", *quick]
+    fewer("table4", "G T r v4 R", "G T r v4 R L3")
+    fewer("table5", "3", "4")
+    fewer("fig3", "0", "20")
+
+    answer = aevlp(capsys, "reproduce", "table4", *words)
+    assert answer.code == 0, answer.err
+    assert started(answer.err) == [f"aevlp{what}-{seed}" for seed in (0, 1) for what in ("-damp.negative_fraction=0", "")]
+    rows = check_values(out, "table4")
+    assert [(row["options"], row["seed"]) for row in rows[:2]] == [
+        ("damp.negative_fraction=0", "0"),
+        ("damp.negative_fraction=0", "1"),
+    ]
+    whole = [float(row["mAP"]) for row in rows if row["row"] == "G T r v4 R L3"]
+    mean = f"{statistics.mean(whole):.2f} ± {statistics.stdev(whole):.2f}"
+    shown = table_of(out / "table4.md")
+    assert shown[1] == {**dict.fromkeys(("G", "T", "r", "v4", "R", "L3"), "yes"), "test mAP": mean}
+    assert shown[0]["L3"] == "-"
+
+    answer = aevlp(capsys, "reproduce", "fig3", *words)
+    assert (answer.code, started(answer.err)) == (0, [])
+    assert [next(iter(row.values())) for row in table_of(out / "fig3.md")] == ["0", "20"]
+    assert table_of(out / "fig3.md")[1]["test mAP"] == mean
+
+    answer = aevlp(capsys, "reproduce", "table5", *words)
+    assert started(answer.err) == ["aevlp-damp.grid=3-0", "aevlp-damp.grid=3-1"]
+    assert table_of(out / "table5.md")[1]["test mAP"] == mean
+    check_values(out, "table5")
+
+    both = shutil.copytree(backbone, tmp_path / "another")
+    words[words.index("--backbone") + 1] = f"{backbone},{both}"
+    answer = aevlp(capsys, "reproduce", "table6", *words[:5], "1", *words[6:])
+    assert answer.code == 0, answer.err
+    first, second = table_of(out / "table6.md")
+    assert (first["backbone"], second["backbone"]) == (str(backbone), str(both))
+    assert first["test mAP"] == second["test mAP"] == f"{whole[0]:.2f}"  # the same weights
+    for name in ("table4", "table5", "table6", "fig3"):
+        check_picture(out / f"{name}.png")
+
+
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory) -> Path:
+    """A set with the classes of VOC, of which the teacher knows nothing but what it sees in the colours."""
+    folder = write_world(tmp_path_factory.mktemp("voc") / "set", train=80, test=0)
+    names = list(VOC.classes)
+    rng = np.random.default_rng(0)
+    rows = ["image,labels,split"]
+    for number, split in enumerate(["train"] * 60 + ["val"] * 10 + ["test"] * 10):
+        chosen = {number % 20, *(rng.integers(0, 20, 2).tolist() if number >= 20 else [])}  # every class is observed
+        rows.append(f"images/{number:03d}.png,{';'.join(names[c] for c in sorted(chosen))},{split}")
+    (folder / "labels.csv").write_text("\n".join(rows) + "\n")
+    (folder / "classes.txt").write_text("\n".join(names) + "\n")
+    return folder
+
+
+def test_the_labels_are_judged_without_a_training(capsys, benchmark, tmp_path):
+    """Table 3 against loops over every cell; on a set with the classes of a benchmark, beside the paper's figures."""
+    out = tmp_path / "tables"
+    words = ["reproduce", "table3", "--data", benchmark, "--recipe", "voc", "--out", out, "--seeds", "2", "--epochs", "3"]
+    words += ["--teacher", "tests.colours:teacher", "--damp.global_threshold", "0.05", "--device", "cpu"]
+    answer = aevlp(capsys, *words)
+    assert answer.code == 0, answer.err
+    assert not (out / "runs").exists()
+
+    expected = {seed: naive_quality(benchmark, words, seed) for seed in (0, 1)}
+    rows = rows_of(out / "table3.csv")
+    assert [(row["seed"], row["epoch"]) for row in rows] == [(str(seed), str(epoch)) for seed in (0, 1) for epoch in (1, 2, 3)]
+    for row in rows:
+        for name, value in expected[int(row["seed"])][int(row["epoch"]) - 1].items():
+            assert float(row[name]) == pytest.approx(value), (row, name)
+    shown = table_of(out / "table3.md")
+    last = {seed: lines[-1] for seed, lines in expected.items()}
+    for row, name in zip(shown, ("precision", "accumulated_precision", "recall", "accumulated_recall"), strict=True):
+        values = [100 * last[seed][name] for seed in (0, 1)]
+        assert row["here"] == f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+    assert [row["paper, VOC"] for row in shown] == ["65.13", "60.33", "48.29", "51.10"]
+    text = (out / "table3.md").read_text()
+    assert "VOC has 5,717 images for training and validation and 5,823 for test; here there are 70 and 10." in text
+    assert "`teacher.name` is tests.colours:teacher; in the recipe openai/clip-vit-base-patch16" in text
+    check_picture(out / "table3.png")
+
+    again = aevlp(capsys, *words)
+    assert again.err.count("these labels are judged") == 2
+    assert rows_of(out / "table3.csv") == rows
+    assert "damp.global_threshold was 0.05 and is now 0.2" in refused(capsys, *words[:-3], "0.2", "--device", "cpu")
+
+
+def naive_quality(path, words, seed) -> list[dict[str, float]]:
+    """The figures of each epoch, cell by cell."""
+    from aevlp.data.load import load
+    from aevlp.recipe import build_config, read_recipe, recipe_file
+    from aevlp.sources.damp import Damp
+
+    said = {"data.observe": "single", "train.epochs": 3, "teacher.name": "tests.colours:teacher", "damp.global_threshold": 0.05}
+    config = build_config("voc", "aevlp", {**read_recipe(recipe_file("voc")), **said, "seed": seed, "device": "cpu"})
+    data = load(path, config.data, None)
+    source = Damp(Task(data.train, data.classes, config, store_root(None), make_accelerator(config.engine)), config.source)
+    lines, precisions, recalls = [], [], []
+    union: set[tuple[int, int]] = set()
+    assert data.train.truth is not None
+    cells = [(n, c) for n in range(len(data.train.names)) for c in range(20) if data.train.observed[n, c] == 0]
+    true = {cell for cell in cells if data.train.truth[cell] == 1}
+    for epoch in (1, 2, 3):
+        labels = source.labels(epoch).numpy()
+        found = {cell for cell in cells if labels[cell] == 1}
+        union |= found
+        precisions.append(len(found & true) / len(found))
+        recalls.append(len(found & true) / len(true))
+        lines.append(
+            {
+                "epoch_precision": precisions[-1],
+                "epoch_recall": recalls[-1],
+                "precision": sum(precisions) / epoch,
+                "recall": sum(recalls) / epoch,
+                "accumulated_precision": len(union & true) / len(union),
+                "accumulated_recall": len(union & true) / len(true),
+            }
+        )
+    return lines
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """A function that has trainings end at once: method -> test mAP, or what they raise."""
+
+    def pretend(maps):
+        def train(config, data, run, *, resume, accelerator):
+            from aevlp.data.load import load
+            from aevlp.data.splits import data_fingerprint
+
+            value = maps.get(config.method.name, 50.0)
+            if isinstance(value, Exception):
+                raise value
+            made_of = load(data, config.data, store_root(config.run.store))
+            run.create(config, "")
+            result = {
+                **{"method": config.method.name, "seed": config.run.seed, "mAP": value, "mAP_present": value, "val_mAP": 1.0},
+                **{"best_epoch": 1, "epochs": 1, "images_per_second": 2.0, "teacher": None, "versions": {"aevlp": "0"}},
+                "pseudo_labels": dict.fromkeys(("precision", "recall", "accumulated_precision", "accumulated_recall")),
+                **{"data": str(data), "fingerprint": data_fingerprint(made_of), "images": {"train": 1}},
+            }
+            run.write_result(result)
+            return result
+
+        monkeypatch.setattr("aevlp.start.start_training", train)
+
+    return pretend
+
+
+def test_on_a_benchmark_the_figures_of_the_paper_stand_beside_ours(capsys, benchmark, pretended, tmp_path):
+    pretended({"aevlp": 91.0, "gr": 90.0, "vlpl": 80.0, "full": 89.0})
+    out = tmp_path / "tables"
+    words = ["--data", benchmark, "--recipe", "voc", "--out", out, "--device", "cpu"]
+    answer = aevlp(capsys, "reproduce", "table1", *words, "--seeds", "2")
+    assert answer.code == 0, answer.err
+    text = (out / "table1.md").read_text()
+    assert text.startswith("# Table 1: every method, on VOC\n")
+    rows = {row["method"]: row for row in table_of(out / "table1.md")}
+    assert [rows[name]["test mAP"] for name in ("full", "aevlp", "an")] == ["89.00 ± 0.00", "91.00 ± 0.00", "50.00 ± 0.00"]
+    assert [rows[name]["rank"] for name in ("full", "aevlp", "gr", "vlpl", "an")] == ["-", "1", "2", "3", "4"]
+    assert (rows["aevlp"]["paper, VOC"], rows["role"]["paper, VOC"], rows["full"]["paper, VOC"]) == ("90.46", "87.77", "89.42")
+    assert {heading for row in rows.values() for heading in row if "COCO" in heading} == set()
+    assert "Every option is as in the recipe, which has the paper's constants." in text
+    assert "(`--protocol common`)" in text
+    assert {row["paper"] for row in rows_of(out / "table1.csv") if row["row"] == "gr"} == {"89.83"}
+    # With another number of classes, or another recipe, it is another set.
+    aevlp(capsys, "reproduce", "table5", "--data", benchmark, "--out", tmp_path / "a", "--seeds", "1", "--device", "cpu")
+    assert list(table_of(tmp_path / "a" / "table5.md")[0]) == ["tiles along each side", "test mAP"]
+    words = ["--data", write_world(tmp_path / "world", test=0), "--recipe", "voc", "--prompts", "none", "--device", "cpu"]
+    aevlp(capsys, "reproduce", "table5", *words, "--out", tmp_path / "b", "--seeds", "1")
+    # Without test images the validation mAP is shown, and is said to be.
+    assert table_of(tmp_path / "b" / "table5.md")[2] == {"tiles along each side": "4", "validation mAP": "1.00"}
+    assert "has no test split, of which fig2 shows" in refused(capsys, "reproduce", "fig2", *words, "--out", tmp_path / "b")
+
+
+def test_a_row_that_fails_does_not_stop_the_others(capsys, world, pretended, tmp_path):
+    words = ["reproduce", "table2", "--data", world, "--seeds", "1", "--device", "cpu"]
+    pretended({"gpr+vlpl": UserError("--teacher x: there is\nno such folder"), "ll-ct": 60.0})
+    answer = aevlp(capsys, *words, "--out", tmp_path / "a")
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1].startswith("aevlp: 1 of 8 trainings failed (gpr+vlpl-0)")
+    rows = {row["loss + labels"]: row for row in table_of(tmp_path / "a" / "table2.md")}
+    assert (rows["gpr+vlpl"]["test mAP"], rows["gpr+vlpl"]["rank"]) == ("failed", "-")
+    assert (rows["ll-ct"]["test mAP"], rows["ll-ct"]["rank"]) == ("60.00", "1")
+    assert "gpr+vlpl-0 failed: --teacher x: there is no such folder\n" in (tmp_path / "a" / "table2.md").read_text()
+    outcomes = {(row["row"], row["outcome"], row["mAP"]) for row in rows_of(tmp_path / "a" / "table2.csv")}
+    assert ("gpr+vlpl", "failed", "") in outcomes
+    assert "over 7 rows" in answer.out
+    check_picture(tmp_path / "a" / "table2.png")
+
+    pretended({"gpr+vlpl": 61.0})  # put right: it goes on
+    answer = aevlp(capsys, *words, "--out", tmp_path / "a")
+    assert (answer.code, started(answer.err)) == (0, ["gpr+vlpl-0"])
+
+    pretended(dict.fromkeys(targets.TARGETS["table2"].methods, RuntimeError("a bug")))
+    answer = aevlp(capsys, *words, "--out", tmp_path / "b")
+    assert answer.code == 1
+    assert "Traceback" in answer.err
+    assert {row["test mAP"] for row in table_of(tmp_path / "b" / "table2.md")} == {"failed"}
+
+
+def test_what_a_mode_cannot_train_is_no_failure(capsys, world, pretended, tmp_path):
+    pretended({})
+    words = ["reproduce", "table1", "--data", world, "--out", tmp_path / "a", "--seeds", "1", "--device", "cpu"]
+    answer = aevlp(capsys, *words, "--train.mode", "linear")
+    assert answer.code == 0, answer.err
+    rows = {row["method"]: row for row in table_of(tmp_path / "a" / "table1.md")}
+    assert rows["boostlu+ll-r"]["test mAP"] == "not in the mode linear: its head sees a map of features"
+    assert (rows["boostlu+ll-r"]["rank"], rows["an"]["rank"], rows["aevlp"]["rank in the paper, VOC"]) == ("-", "1", "1")
+    assert [row["outcome"] for row in rows_of(tmp_path / "a" / "table1.csv")].count("skipped") == 1
+
+
+def test_the_demo_world_is_drawn_and_quick_says_so(capsys, quick, tmp_path, monkeypatch):
+    drawn = []
+
+    def draw(folder, **counts):
+        drawn.append(counts)
+        write_world(folder)
+
+    monkeypatch.setattr(place, "write_world", draw)
+    out = tmp_path / "tables"
+    words = ["reproduce", "table3", "--out", out, "--seeds", "1", *quick[:-2]]
+    answer = aevlp(capsys, *words, "--quick")
+    assert answer.code == 0, answer.err
+    assert drawn == [{"train": 400, "test": 200}]
+    text = (out / "table3.md").read_text()
+    assert text.startswith("# Table 3: how good DAMP's labels are, on the demo world\n\n**Quick: ")
+    assert "The figures mean nothing." in text
+    assert "\n- epochs: 3\n" in text  # what the user says wins
+    assert (out / "views").is_dir()
+    assert "what is in it was made with --quick, and cannot go on without" in refused(capsys, *words)
+    again = aevlp(capsys, *words, "--quick")
+    assert (again.code, len(drawn)) == (0, 1)
+
+
+def test_what_is_wrong_is_refused_before_anything_is_computed(capsys, world, tmp_path):
+    out = tmp_path / "tables"
+    words = ["--data", world, "--out", out]
+    assert "did you mean 'table1'?" in refused(capsys, "reproduce", "tabel1", *words)
+    assert "--seeds must be at least 1, not 0" in refused(capsys, "reproduce", "table1", *words, "--seeds", "0")
+    missing = refused(capsys, "reproduce", "table1", "--data", tmp_path / "no", "--out", out)
+    assert "no: no such file or folder" in missing
+    assert "--out" in refused(capsys, "reproduce", "table1", "--data", world)
+    assert not out.exists()
+    (tmp_path / "file").write_text("")
+    taken = refused(capsys, "reproduce", "table1", "--data", world, "--out", tmp_path / "file")
+    assert "exists and is not a folder" in taken
+    other = refused(capsys, "reproduce", "table1", "--data", world, "--out", world)
+    assert "exists and was not made by aevlp reproduce" in other
+    assert not (world / place.MARK).exists()
+    observed = refused(capsys, "reproduce", "table3", *words, "--observe", "given", "--device", "cpu")
+    assert "say --observe single for a set that is fully labelled" in observed
+    assert not RunFolder(out / "runs" / "aevlp-0").path.exists()
