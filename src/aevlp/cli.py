@@ -24,7 +24,7 @@ from aevlp.commands.store import store
 from aevlp.commands.thresholds import thresholds
 from aevlp.commands.train import train
 from aevlp.commands.tune import tune
-from aevlp.engine import is_first_process
+from aevlp.engine import is_first_process, part_in_order
 from aevlp.errors import UserError
 from aevlp.nearest import did_you_mean
 
@@ -87,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"aevlp {__version__}")
         elif argv[0] in COMMANDS:
             COMMANDS[argv[0]](argv[1:])
+            part_in_order()
         else:
             raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
     except UserError as error:

@@ -84,7 +84,7 @@ class TrainOptions:
     """full: backbone and head; linear: the head alone, on features that are computed once (usual then: 25 epochs, batches of 16,
     head rate 1e-3, no early stop); linear-then-full: first the head alone, then both."""
     linear_init: int = 2
-    """Epochs of the head alone in the mode linear-then-full; the schedules of the losses begin after them."""
+    """Epochs of the head alone in the mode linear-then-full; the schedules of gr and gpr begin after them."""
     epochs: int = 8
     """Epochs; the schedules of the losses stretch over them."""
     batch_size: int = 16
@@ -190,12 +190,12 @@ class Config:
         if self.train.mode != "full" and self.method.head is not None and self.method.head.sees_map:
             raise UserError(
                 f"--train.mode {self.train.mode}: the head {self.method.head.name} needs a feature map, and this mode keeps only "
-                "pooled features; use --train.mode full"
+                f"pooled features; use {'another method' if self.model.features else '--train.mode full'}"
             )
         if self.model.features is not None and self.train.mode != "linear":
             raise UserError(
                 f"--features {self.model.features}: features alone have no backbone to train, as --train.mode {self.train.mode} "
-                "would; leave the mode out"
+                "would; leave the mode out, or say --features null"
             )
 
     @property

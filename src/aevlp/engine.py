@@ -23,6 +23,17 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def part_in_order() -> None:
+    """Ends the work of several processes: one that leaves while another still listens to it can make that one fail."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "torch" not in sys.modules:
+        return
+    import torch.distributed as processes
+
+    if processes.is_available() and processes.is_initialized():
+        processes.barrier()
+        processes.destroy_process_group()
+
+
 def make_accelerator(options: EngineOptions) -> Accelerator:
     """The Accelerator of this process. Batches given to its loaders are global: they are split over the processes."""
     import torch

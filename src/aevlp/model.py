@@ -59,7 +59,9 @@ class Classifier(nn.Module):
     def forward(self, shown: Tensor) -> Tensor:
         """Logits [N, C] of uint8 pixels [N, S, S, 3], or of what `features` makes of them [N, D]."""
         if shown.ndim == 2:
-            from_features: Tensor = head_of(self.network)(shown)
+            head = head_of(self.network)
+            # Some of timm's networks end in a convolution of 1 x 1, which wants places.
+            from_features: Tensor = head(shown[:, :, None, None]).flatten(1) if isinstance(head, nn.Conv2d) else head(shown)
             return from_features
         x = (shown.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
         if self.own is not None and self.own.kind.sees_map:

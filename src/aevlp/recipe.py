@@ -48,6 +48,8 @@ LINEAR: dict[str, Any] = {
     "train.max_drop": None,
 }
 """What is usual in linear mode, where recipes are made for full training."""
+DRAWS, LINEAR_DRAWS = "damp.draws", 4
+"""Draws of views in linear mode where the recipe makes one for every epoch: with many short epochs that would be too many."""
 
 
 def recipe_names() -> list[str]:
@@ -168,8 +170,11 @@ def _in_mode(values: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     )
     mode = asked_for or made_for or "full"
     if mode != "linear":
-        return {**values, MODE: mode}
-    return {**LINEAR, **values, MODE: mode} if made_for == mode else {**values, **LINEAR, MODE: mode}
+        kept = {key: value for key, value in values.items() if key not in LINEAR} if made_for == "linear" else values
+        return {**kept, MODE: mode}
+    if made_for == mode:
+        return {**LINEAR, **values, MODE: mode}
+    return {**values, **LINEAR, DRAWS: values.get(DRAWS) or LINEAR_DRAWS, MODE: mode}
 
 
 def _of_method(values: Mapping[str, Any], method: str, protocol: str) -> dict[str, Any]:

@@ -24,6 +24,9 @@ def as_files(size: int, workers: int) -> Sight:
 def sight_of(classifier: Classifier, config: Config) -> Sight:
     """How a trained classifier is shown images: as files, or by the features that `config` names if it knows nothing else."""
     if not isinstance(classifier, FeatureClassifier):
+        if config.model.features is not None:
+            what = f"--features {config.model.features}"
+            raise UserError(f"{what}: the model was trained on images and takes no features; leave it out")
         return as_files(classifier.images.size, config.train.workers)
     if config.model.features is None:
         raise UserError("--features: the model was trained on features alone; name a .npz with those of these images")

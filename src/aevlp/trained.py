@@ -142,6 +142,7 @@ class TrainedModel:
     @property
     def image_size(self) -> int:
         """Images are resized to this many pixels in width and height."""
+        self.require_images()
         return self._classifier.images.size
 
     @property

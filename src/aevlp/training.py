@@ -30,6 +30,7 @@ from aevlp.losses import Loss
 from aevlp.model import Classifier, backbone_of, build_classifier, head_of
 from aevlp.model_folder import save_classifier
 from aevlp.progress import progress
+from aevlp.prompts import class_prompts
 from aevlp.results import Record, best_epoch, describe_epoch, tracker_for
 from aevlp.runs import RunFolder
 from aevlp.seeds import seed_for
@@ -61,15 +62,18 @@ def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: 
             "use a multiple of their number"
         )
     labels = training_labels(data.train, method.loss)
+    if method.source.asks_teacher:  # a table of prompts that does not fit is told before a model is loaded
+        class_prompts(config.teacher.prompts, config.teacher.prompt, data.classes)
     features = None
     classifier: Classifier
     if config.model.features is None:
         classifier = build_classifier(config.model, data.classes, config.run.seed, method.head, config.head)
     else:
         features = OwnFeatures(config.model.features)
-        for split in (data.train, data.val, data.test):
-            if split is not None:
-                features.rows(split.names, split.name)
+        splits = [split for split in (data.train, data.val, data.test) if split is not None]
+        for split in splits:
+            features.rows(split.names, split.name)
+        features.rows([name for split in splits for name in split.names])  # a file name may be that of one image in each
         classifier = build_feature_classifier(features, data.train.names, data.classes, config.run.seed, method.head, config.head)
     source = method.source.make(Task(data.train, data.classes, config, root, accelerator, data.val), config.source)
     return Parts(labels, source, classifier, features)

@@ -109,6 +109,20 @@ def test_linear_mode_brings_defaults_of_its_own_and_the_user_wins(capsys, world,
     assert (config_of(tmp_path / "mine")["train"]["epochs"], config_of(tmp_path / "mine")["train"]["batch_size"]) == (3, 16)
 
 
+def test_the_mode_decides_over_a_recipe_made_for_another(capsys, world, own, plain, tmp_path):
+    def trained(name, *words):
+        assert aevlp(capsys, "train", world, "--method", "an", *words, "--out", tmp_path / name).code == 0
+        return config_of(tmp_path / name)["train"]
+
+    trained("linear", *own[:-2])
+    full = trained("full", "--recipe", tmp_path / "linear" / "config.yaml", "--train.mode", "full", "--features", "null", *plain)
+    assert (full["mode"], full["patience"], full["batch_size"]) == ("full", 2, 16)
+    (tmp_path / "mine.yaml").write_text("method: aevlp\ndamp:\n  draws: null\n")
+    scored = ["--teacher", "tests.colours:teacher", "--recipe", tmp_path / "mine.yaml", "--store", tmp_path / "views"]
+    assert aevlp(capsys, "score", world, *scored, "--observe", "single", "--train.mode", "linear").code == 0
+    assert len(list((tmp_path / "views").glob("*/draw-*"))) == 4
+
+
 def test_own_features_are_learnt_from_and_asked_about(capsys, world, features, own, tmp_path):
     run = tmp_path / "run"
     answer = aevlp(capsys, "train", world, "--out", run, *own, "--method", "full", *LINEAR, "--epochs", "60")
@@ -191,7 +205,7 @@ def test_two_processes_warm_up_the_head_that_one_would(capsys, world, plain, tmp
     assert process.returncode == 0, err
     lines = [[json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()] for run in "12"]
     assert lines[0][0]["loss"] == pytest.approx(lines[1][0]["loss"], rel=1e-4)
-    assert len(lines[1]) == 2
+    assert lines[0][1]["loss"] == pytest.approx(lines[1][1]["loss"], rel=0.1)  # batch statistics are each process's own
 
 
 def test_a_warm_up_trains_the_head_first(capsys, world, plain, backbone, tmp_path):
@@ -238,6 +252,7 @@ def test_images_and_features_are_not_mistaken_for_each_other(capsys, world, plai
     assert "asked about alone" in refused(capsys, "predict", run, features, world / "images")
     with np.load(features) as stored:
         np.savez(tmp_path / "wide.npz", features=np.tile(stored["features"], 2), images=stored["images"])
+    assert "takes no features; leave it out" in refused(capsys, "eval", pictures, world, "--features", features)
     assert "12 numbers for each image, and the model takes 6" in refused(
         capsys, "eval", run, world, "--features", tmp_path / "wide.npz"
     )

@@ -34,6 +34,22 @@ def test_file_names_alone_will_do_where_they_are_unambiguous(tmp_path):
         features.rows(["a/1.jpg", "b/1.jpg"])  # the same file name twice: which is meant cannot be known
 
 
+def test_names_whose_folders_differ_are_not_the_same_image(tmp_path):
+    features = OwnFeatures(written(tmp_path, features=TABLE, images=np.array(["train/1.jpg", "train/2.jpg", "train/3.jpg"])))
+    assert features.rows(["/data/train/2.jpg"]).tolist() == [1]
+    with pytest.raises(UserError, match=r"no features for 2 of 2 images of the split 'test' \(test/1.jpg, test/2.jpg\)"):
+        features.rows(["test/1.jpg", "test/2.jpg"], "test")
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    np.savez_compressed(tmp_path / "damaged.npz", features=np.random.default_rng(0).random((50, 40)), images=np.array(["x"] * 50))
+    content = bytearray((tmp_path / "damaged.npz").read_bytes())
+    content[500:600] = bytes(100)
+    (tmp_path / "damaged.npz").write_bytes(content)
+    with pytest.raises(UserError, match=r"cannot be read as a \.npz"):
+        OwnFeatures(str(tmp_path / "damaged.npz"))
+
+
 def test_flipped_features_are_for_training(tmp_path):
     features = OwnFeatures(written(tmp_path, features=TABLE, images=np.array(NAMES), flipped=-TABLE))
     assert features(split_of(tmp_path, NAMES)).features[:, 1].numpy().tolist() == (-TABLE).tolist()
@@ -62,11 +78,14 @@ def test_the_fingerprint_tells_values_and_names_apart(tmp_path):
         ({"images": np.array(NAMES)}, "has no array 'features' (only images)"),
         ({"features": TABLE[0], "images": np.array(NAMES)}, "'features' must be floating-point numbers [N, D], not float32 [4]"),
         ({"features": TABLE.astype(int), "images": np.array(NAMES)}, "not int64 [3, 4]"),
-        ({"features": TABLE, "images": np.array(NAMES[:2])}, "'images' must be 3 names, one for each row of 'features'"),
+        (
+            {"features": TABLE, "images": np.array(NAMES[:2])},
+            "'images' must be 3 names (text, not bytes), one for each row of 'features'",
+        ),
         ({"features": TABLE, "images": np.array([1, 2, 3])}, "'images' must be 3 names"),
         ({"features": TABLE, "images": np.array(["a", "a", "b"])}, "names an image more than once (a)"),
-        ({"features": TABLE, "images": np.array(NAMES, dtype=object)}, "names must be text, not Python objects"),
-        ({"features": TABLE * np.nan, "images": np.array(NAMES)}, "a value that is not a finite number"),
+        ({"features": TABLE, "images": np.array(NAMES, dtype=object)}, "not Python objects"),
+        ({"features": TABLE * np.nan, "images": np.array(NAMES)}, "a value that is not a finite 32-bit number"),
         ({"features": TABLE, "images": np.array(NAMES), "flipped": TABLE[:, :2]}, "'flipped' is float32 [3, 2]"),
     ],
 )

@@ -69,12 +69,14 @@ def gr(logits, observed, **options):
     return mean_of_cells(lambda p, y: gr_cell(p, y, **options), logits, observed)
 
 
-def gpr(logits, observed, pseudo, *, q3, lambda1, lambda2, eta, expected_positives, **options):
+def gpr(logits, observed, pseudo, *, q3, lambda1, lambda2, eta, expected_positives, lambda3=1, **options):
     def cell(p, y, label):
         if y == 1 or label == 0:
             return gr_cell(p, y, **options)
         v = exp(-((p - options["mu"]) ** 2) / (2 * options["sigma"] ** 2))
-        return v * -log(1 - p) if label == -1 else min(max(1 - v, lambda1), lambda2) * cross_entropy(p, q3)
+        if label == -1:
+            return lambda3 * v * -log(1 - p) + (1 - lambda3) * gr_cell(p, y, **options)
+        return min(max(1 - v, lambda1), lambda2) * cross_entropy(p, q3)
 
     return mean_of_cells(cell, logits, observed, pseudo) + eta * surplus(probabilities(logits), expected_positives)
 
@@ -213,7 +215,7 @@ ROBUST = {
 OTHER_OPTIONS = {
     "an-ls": {"smoothing": 0.3},
     "gr": ROBUST,
-    "gpr": {**ROBUST, "q3": 0.7, "lambda1": 0.2, "lambda2": 0.8, "eta": 0.3},
+    "gpr": {**ROBUST, "q3": 0.7, "lambda1": 0.2, "lambda2": 0.8, "lambda3": 0.4, "eta": 0.3},
     "em": {"alpha": 1.7},
     "em-apl": {"alpha": 1.7, "beta": 0.9},
     "vlpl": {"alpha": 1.7, "beta_pos": 0.4},

@@ -56,6 +56,7 @@ def test_a_summary_is_a_name_in_words_and_what_it_does(name):
         ("gr", {"sigma0": 0}, "--loss.sigma0 must be above 0, not 0"),
         ("gpr", {"q1": -1}, "--loss.q1 must be above 0, not -1"),
         ("gpr", {"q3": 2}, "--loss.q3 must be from 0 to 1, not 2"),
+        ("gpr", {"lambda3": 1.1}, "--loss.lambda3 must be from 0 to 1, not 1.1"),
         ("gpr", {"lambda1": 0.9}, "--loss.lambda1 must be from 0 to --loss.lambda2 (0.7), not 0.9"),
         ("gpr", {"eta": -1}, "--loss.eta must be at least 0, not -1"),
     ],

@@ -12,7 +12,7 @@ from aevlp.cache import store_root
 from aevlp.config import Config, DataOptions, EngineOptions, ModelOptions
 from aevlp.errors import UserError
 from aevlp.options import Parser, options_of
-from aevlp.recipe import FEATURES, build_config, read_recipe
+from aevlp.recipe import FEATURES, MODE, build_config, read_recipe
 from aevlp.runs import RunFolder, open_run
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AS_IN_THE_RUN = ("data.observe", "data.zeros")
 """What is taken from the run, so that its validation part is the same."""
-KEPT = (*AS_IN_THE_RUN, "store", "train.workers", "train.expected_positives", "train.mode", FEATURES)
+KEPT = (*AS_IN_THE_RUN, "store", "train.workers", "train.expected_positives", FEATURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,8 @@ def judging(given: Namespace) -> Judging:
     """What the arguments ask for, computed."""
     run = open_run(given.run)
     before = {k: v for k, v in read_recipe(run.config).items() if k.startswith("thresholds.") or k in KEPT}
-    config = build_config("", "an", {**before, **vars(given)})
+    values = {**before, **vars(given)}
+    config = build_config("", "an", values if values.get(FEATURES) is None else {**values, MODE: "linear"})
 
     from aevlp.data.load import load_split
 

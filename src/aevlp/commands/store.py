@@ -10,9 +10,9 @@ from aevlp.errors import UserError, require
 from aevlp.options import Parser
 
 STORE_ACTIONS = {
-    "list": "List what is kept of the views: of which images, by which teacher, how much, when last used.",
+    "list": "List what is kept of the views: of which images, by which model, how much, when last used.",
     "verify": "Read everything that is kept and say what is damaged.",
-    "prune": "Remove what is kept of some image sets and teachers; nothing that is in use.",
+    "prune": "Remove what is kept of some image sets and models; nothing that is in use.",
 }
 
 

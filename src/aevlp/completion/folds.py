@@ -32,6 +32,7 @@ def out_of_fold(
     other.
     """
     from aevlp.evaluate import probabilities
+    from aevlp.features.own import OwnFeatures
     from aevlp.model_folder import load_classifier
     from aevlp.sights import sight_of
     from aevlp.start import train_on
@@ -40,9 +41,10 @@ def out_of_fold(
     splits = (data.train, data.val)
     fold_of = [_folds(len(split.names), folds, config.run.seed) for split in splits]
     found = tuple(np.empty((len(split.names), len(data.classes)), np.float32) for split in splits)
+    features = "" if config.model.features is None else OwnFeatures(config.model.features).fingerprint()
     for fold in range(folds):
         others = Dataset(data.classes, data.train.part(np.flatnonzero(fold_of[0] != fold)), data.val, None)
-        at = RunFolder(run.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others)}")
+        at = RunFolder(run.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others, features)}")
         if at.read_result() is None:
             log.info("fold %d of %d: training into %s", fold + 1, folds, at.path)
             train_on(others, config, at, accelerator, resume=at.config.is_file())
@@ -60,9 +62,9 @@ def _folds(count: int, folds: int, seed: int) -> npt.NDArray[np.intp]:
     return np.random.default_rng(seed_for(seed, "folds")).permutation(count) % folds
 
 
-def _key(config: Config, data: Dataset) -> str:
-    """Names the training: another one has another folder."""
+def _key(config: Config, data: Dataset, features: str = "") -> str:
+    """Names the training: another one has another folder. `features` names the user's own, if it is on such."""
     # What decides only where and how fast things are computed does not make it another one.
     alike = replace(config, train=replace(config.train, workers=1), teacher=replace(config.teacher, batch_size=None))
     settings = {key: value for key, value in alike.as_recipe().items() if key not in ("recipe", "device", "store")}
-    return blake2b(f"{settings} {data_fingerprint(data)}".encode(), digest_size=6).hexdigest()
+    return blake2b(f"{settings} {data_fingerprint(data)}{features}".encode(), digest_size=6).hexdigest()

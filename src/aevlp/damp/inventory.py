@@ -259,7 +259,7 @@ def table(root: Path, found: Sequence[Stored]) -> Table:
 
     shown = Table(title=escape(str(root)), title_justify="left", caption_justify="left")
     shown.caption = f"{counted(len(found), 'store')}, {show_size(sum(stored.size for stored in found))}"
-    for name in ("key", "data", "teacher", "images", "draws", "size", "last use"):
+    for name in ("key", "data", "model", "images", "draws", "size", "last use"):
         shown.add_column(name, no_wrap=name in ("key", "size"), overflow="fold")
     for stored in found:
         about = (escape(text) or "-" for text in (stored.data, stored.teacher))

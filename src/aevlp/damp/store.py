@@ -117,7 +117,7 @@ class ViewStore:
         except (OSError, ValueError, LookupError):
             same = False
         if not same:
-            raise UserError(f"{path}: does not describe this image set and teacher; remove {self.folder} and score again")
+            raise UserError(f"{path}: does not describe this image set and model; remove {self.folder} and score again")
 
     def rows(self, shard: int) -> range:
         """The images of a shard."""

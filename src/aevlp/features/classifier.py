@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from aevlp.checkpoints import WEIGHTS
 from aevlp.features.own import OwnFeatures
 from aevlp.files import write_json
 from aevlp.heads import HEADS, HeadKind, HeadOptions
@@ -19,7 +20,6 @@ from aevlp.heads.registry import OWN_TYPE
 from aevlp.model import Classifier, OwnHead
 from aevlp.seeds import seed_for
 
-WEIGHTS = "model.safetensors"
 WIDTH = "features"
 
 

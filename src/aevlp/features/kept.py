@@ -57,7 +57,9 @@ class BackboneFeatures:
 
     def __call__(self, split: Split) -> FeatureRows:
         """The features of a split's images: of a part of a split where they are kept, those of all of it are computed."""
-        whole = split if split.whole is None or self.root is None else split.whole
+        whole = split.whole or split
+        if self.root is None and id(whole) not in self._held:
+            whole = split
         if id(whole) not in self._held:
             self._held[id(whole)] = whole, FeatureRows(self._of(whole))
         found = self._held[id(whole)][1]
@@ -72,10 +74,10 @@ class BackboneFeatures:
         if self.root is None:
             files = ImageFiles(split.paths, self.classifier.images.size, self.config.train.workers)
             tables = [
-                over_images(self.classifier.features, self.classifier, files, self.accelerator, flipped=flipped)
+                _halved(over_images(self.classifier.features, self.classifier, files, self.accelerator, flipped=flipped))
                 for flipped in flips
             ]
-            return torch.stack(tables, dim=1).half()
+            return torch.stack(tables, dim=1)
         images = self.classifier.images
         key = FeatureKey(
             backbone=self.fingerprint,
@@ -89,7 +91,7 @@ class BackboneFeatures:
         black = torch.zeros(1, images.size, images.size, 3, dtype=torch.uint8, device=self.accelerator.device)
         with torch.inference_mode():
             width = self.classifier.eval().features(black).shape[1]
-        about = {"teacher": self.config.model.backbone, "data": str(split.root.resolve())}
+        about = {"teacher": f"backbone {self.config.model.backbone}", "data": str(split.root.resolve())}
         store = ViewStore(self.root, key, count=len(split.names), dimension=width, about=about)
         embedder = _Embedder(self.classifier, flips, self.config.train.workers, self.accelerator)
         fill(store, split, 1, embedder, self.accelerator)
@@ -127,9 +129,15 @@ class _Embedder:
         tables = []
         for flipped in self.flips:
             with self.accelerator.autocast():
-                tables.append(self.classifier.features(shown.flip(2) if flipped else shown))
+                tables.append(_halved(self.classifier.features(shown.flip(2) if flipped else shown)))
             self.passes += 1
-        features: Embeddings = torch.stack(tables, dim=1).half().cpu().numpy()
-        if not np.isfinite(features).all():
-            raise UserError("--train.mode linear: the backbone's features are too large to be kept; use another --backbone")
+        features: Embeddings = torch.stack(tables, dim=1).cpu().numpy()
         return features
+
+
+def _halved(features: torch.Tensor) -> torch.Tensor:
+    """Float16; refused if that cannot hold them."""
+    found = features.half()
+    if not found.isfinite().all():
+        raise UserError("--train.mode: the backbone's features are too large to be kept in 16 bits; use another --backbone")
+    return found

@@ -51,7 +51,7 @@ class OwnFeatures:
         digest = blake2b("\0".join(self.names).encode(), digest_size=16)
         for table in (self._features, self._flipped):
             if table is not None:
-                digest.update(np.ascontiguousarray(table).tobytes())
+                digest.update(np.ascontiguousarray(table).data)
         return digest.hexdigest()
 
     def scale(self, names: Sequence[str]) -> float:
@@ -72,7 +72,9 @@ class OwnFeatures:
         table, keys = self._rows, list(names)
         if any(name not in table for name in keys) and self._rows_by_file_name is not None and _by_file_name(keys) is not None:
             table, keys = self._rows_by_file_name, [PurePosixPath(name).name for name in keys]
-        missing = [name for name, key in zip(names, keys, strict=True) if key not in table]
+        missing = [
+            name for name, key in zip(names, keys, strict=True) if key not in table or not _may_be(name, self.names[table[key]])
+        ]
         if missing:
             where = f" of the split '{split}'" if split else ""
             raise self._wrong(
@@ -100,8 +102,8 @@ class OwnFeatures:
             with np.load(path, allow_pickle=False) as found:
                 arrays = {name: found[name] for name in (FEATURES, IMAGES, FLIPPED) if name in found.files}
                 names = found.files
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            why = "names must be text, not Python objects" if "allow_pickle" in str(error) else one_line(error)
+        except Exception as error:  # what zip and numpy raise for a damaged file is not a closed list
+            why = "it must hold numbers and text, not Python objects" if "allow_pickle" in str(error) else one_line(error)
             raise self._wrong(f"cannot be read as a .npz ({why}); {HOW}") from None
         for name in (FEATURES, IMAGES):
             if name not in arrays:
@@ -112,15 +114,17 @@ class OwnFeatures:
         table = arrays[name]
         if table.ndim != 2 or not np.issubdtype(table.dtype, np.floating) or 0 in table.shape:
             raise self._wrong(f"'{name}' must be floating-point numbers [N, D], not {_shape(table)}")
-        if not all(np.isfinite(table[first : first + 4096]).all() for first in range(0, len(table), 4096)):
-            raise self._wrong(f"'{name}' holds a value that is not a finite number; compute it again")
-        values: Values = table.astype(np.float32 if table.dtype.itemsize > 4 else table.dtype)  # float64 is of no use to a head
+        with np.errstate(over="ignore"):  # what is too large shows below
+            values: Values = table.astype(np.float32 if table.dtype.itemsize > 4 else table.dtype, copy=False)
+        if not all(np.isfinite(values[first : first + 4096]).all() for first in range(0, len(values), 4096)):
+            raise self._wrong(f"'{name}' holds a value that is not a finite 32-bit number; compute it again")
         return values
 
     def _names(self, images: npt.NDArray[np.generic]) -> tuple[str, ...]:
         if images.ndim != 1 or images.dtype.kind != "U" or len(images) != len(self._features):
             raise self._wrong(
-                f"'{IMAGES}' must be {len(self._features)} names, one for each row of '{FEATURES}', not {_shape(images)}"
+                f"'{IMAGES}' must be {len(self._features)} names (text, not bytes), one for each row of '{FEATURES}', "
+                f"not {_shape(images)}"
             )
         names = tuple(str(name) for name in images)
         twice = [name for name, count in Counter(names).items() if count > 1]
@@ -136,6 +140,14 @@ def _by_file_name(names: Sequence[str]) -> dict[str, int] | None:
     """File name -> row; None if two images share one."""
     found = {PurePosixPath(name).name: row for row, name in enumerate(names)}
     return found if len(found) == len(names) else None
+
+
+def _may_be(name: str, other: str) -> bool:
+    """Whether two names may be of one image: folder by folder, the shorter is the end of the longer."""
+    if name == other:
+        return True
+    ends = PurePosixPath(name).parts[::-1], PurePosixPath(other).parts[::-1]
+    return all(one == two for one, two in zip(*ends, strict=False))
 
 
 def _shape(array: npt.NDArray[np.generic]) -> str:

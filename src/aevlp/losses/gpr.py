@@ -5,6 +5,7 @@
 | beta, alpha, q_1,2 | w, b, mu, sigma, q1, q2 | as in `gr`                                                     |
 | q_3                | q3                 | how far a positive pseudo-label is believed (label smoothing)       |
 | lambda_1, lambda_2 | lambda1, lambda2   | least and greatest weight of a positive pseudo-label                |
+| (not in the paper) | lambda3            | how far a negative pseudo-label is believed; 1: as in the paper     |
 | eta                | eta                | weight of the regulariser R                                         |
 | m                  | expected_positives | positives an image is expected to have                              |
 """
@@ -34,6 +35,8 @@ class GprOptions(GrOptions):
     """Least weight of a positive pseudo-label (VOC 0.4; COCO, NUS 0.5; CUB 0.2)."""
     lambda2: float = 0.7
     """Greatest weight of a positive pseudo-label (CUB 0.8)."""
+    lambda3: float = 1.0
+    """How far a negative pseudo-label is believed: 1 as in the paper, 0 not at all (it stays unknown), between them a mix."""
     eta: float = 0.01
     """Weight of the regulariser that holds the sum of p at expected_positives (VOC 0.05; COCO, NUS 0.001; CUB 0.01)."""
 
@@ -42,11 +45,12 @@ class GprOptions(GrOptions):
         super().__post_init__()
         require(0 <= self.q3 <= 1, "loss.q3", "from 0 to 1", self.q3)
         require(0 <= self.lambda1 <= self.lambda2, "loss.lambda1", f"from 0 to --loss.lambda2 ({self.lambda2})", self.lambda1)
+        require(0 <= self.lambda3 <= 1, "loss.lambda3", "from 0 to 1", self.lambda3)
         require(self.eta >= 0, "loss.eta", "at least 0", self.eta)
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gpr` in epoch 1..epochs."""
-        own = ("q3", "lambda1", "lambda2", "eta")
+        own = ("q3", "lambda1", "lambda2", "lambda3", "eta")
         return {**super().at(epoch, epochs, cells, warmup), **{name: getattr(self, name) for name in own}}
 
 
@@ -67,18 +71,20 @@ def gpr(
     lambda2: float,
     eta: float,
     expected_positives: float,
+    lambda3: float = 1.0,
 ) -> Tensor:
     """Mean over all cells of weight * loss, plus eta * R; logits, observed, pseudo [N, C], both labels in {1, 0, -1}.
 
-    observed 1: -log p; observed -1: -log(1 - p); otherwise by the pseudo-label, 0: v L2, -1: -v log(1 - p),
-    1: clip(1 - v, lambda1, lambda2) * (-(1 - q3) log(1 - p) - q3 log p). R = ((mean_n sum_c p - m) / C)^2.
+    observed 1: -log p; observed -1: -log(1 - p); otherwise by the pseudo-label, 0: v L2, -1: -v log(1 - p) (with lambda3 below 1,
+    v (lambda3 * -log(1 - p) + (1 - lambda3) L2)), 1: clip(1 - v, lambda1, lambda2) * (-(1 - q3) log(1 - p) - q3 log p).
+    R = ((mean_n sum_c p - m) / C)^2.
     """
     log_p, log_not_p = log_probabilities(logits)
     p = log_p.exp()
     v = closeness(p, mu, sigma)
 
     undefined = v * unknown_loss(log_p, log_not_p, w=w, b=b, q1=q1, q2=q2)
-    negative = v * -log_not_p
+    negative = v * -log_not_p if lambda3 == 1 else lambda3 * v * -log_not_p + (1 - lambda3) * undefined
     positive = (1 - v).clamp(lambda1, lambda2) * -((1 - q3) * log_not_p + q3 * log_p)
     by_pseudo = positive.where(pseudo == 1, negative.where(pseudo == -1, undefined))
 

@@ -22,7 +22,7 @@ class LossOptions:
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of the loss function for a batch of `cells` = N * C labels in epoch 1..epochs.
 
-        They are the options as they are, unless a schedule moves them, which it does after the first `warmup` epochs.
+        They are the options as they are, unless a schedule moves them; those of gr and gpr begin after `warmup` epochs.
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
