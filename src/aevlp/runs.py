@@ -100,7 +100,9 @@ class RunFolder:
             changed.append("store")  # without a store every epoch has a draw of its own
         if changed:
             shown = ", ".join(f"{key} was {before.get(key)} and is now {now.get(key)}" for key in changed)
-            raise UserError(f"--resume: {self.path} was started with another configuration: {shown}")
+            raise UserError(
+                f"{self.path} was started with another configuration: {shown}; give the same options, or choose another --out"
+            )
 
     def claim(self) -> Claim:
         """The right to write here; refused while another process has it."""

@@ -327,10 +327,17 @@ def test_on_a_benchmark_the_figures_of_the_paper_stand_beside_ours(capsys, bench
     assert [rows[name]["rank"] for name in ("full", "aevlp", "gr", "vlpl", "an")] == ["-", "1", "2", "3", "4"]
     assert (rows["aevlp"]["paper, VOC"], rows["role"]["paper, VOC"], rows["full"]["paper, VOC"]) == ("90.46", "87.77", "89.42")
     assert {heading for row in rows.values() for heading in row if "COCO" in heading} == set()
-    assert "Every option is as in the recipe, which has the paper's constants." in text
+    assert "Every option is as in the recipe." in text
+    assert "The recipe has the paper's constants, but prompts of its own" in text
     assert "(`--protocol common`)" in text
     assert {row["paper"] for row in rows_of(out / "table1.csv") if row["row"] == "gr"} == {"89.83"}
-    # With another number of classes, or another recipe, it is another set.
+    # With other classes, as many of them or not, or another recipe, it is another set.
+    other = shutil.copytree(benchmark, tmp_path / "other")
+    for file in ("labels.csv", "classes.txt"):
+        (other / file).write_text((other / file).read_text().replace("sofa", "settee"))
+    words = ["--data", other, "--recipe", "voc", "--prompts", "none", "--device", "cpu", "--seeds", "1", "--out", tmp_path / "c"]
+    aevlp(capsys, "reproduce", "table5", *words)
+    assert list(table_of(tmp_path / "c" / "table5.md")[0]) == ["tiles along each side", "test mAP"]
     aevlp(capsys, "reproduce", "table5", "--data", benchmark, "--out", tmp_path / "a", "--seeds", "1", "--device", "cpu")
     assert list(table_of(tmp_path / "a" / "table5.md")[0]) == ["tiles along each side", "test mAP"]
     words = ["--data", write_world(tmp_path / "world", test=0), "--recipe", "voc", "--prompts", "none", "--device", "cpu"]

@@ -6,6 +6,8 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
+
 from aevlp.config import DataOptions
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.images import bad_images
@@ -26,6 +28,8 @@ def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
     `cache`, so that an image set is decoded for this once and not in every run.
     """
     table, bad = _readable(path, options, cache)
+    if options.observe == "given" and table.truth is not None and np.array_equal(table.labels == 1, table.truth == 1):
+        log.info("every positive of the training images is observed; --observe single keeps one of each, as published results do")
     return prepare(table, observe=options.observe, zeros=options.zeros, exclude=bad)
 
 

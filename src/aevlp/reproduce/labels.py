@@ -48,13 +48,16 @@ def label_sheet(request: Request, planned: Sequence[Planned], data: Dataset, col
     kept = {trial.name: _kept(trial, request.out, data) for trial in trials}
     outcomes: list[tuple[Trial, Outcome]] = []
     for trial in trials:
+        accelerator = make_accelerator(trial.config.engine)
         outcome: Outcome | None = kept[trial.name]
         if outcome is None:
             try:
-                outcome = _judged(trial, data, make_accelerator(trial.config.engine))
+                outcome = _judged(trial, data, accelerator)
                 if is_first_process():
                     write_json(_file(trial, request.out), outcome)
             except Exception as error:
+                if accelerator.num_processes > 1:
+                    raise  # the other processes may wait for this one
                 outcome = failure_of(error, trial.name)
                 log.info("failed: seed %d: %s", trial.seed, outcome.line)
         outcomes.append((trial, outcome))

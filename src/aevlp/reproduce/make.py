@@ -45,7 +45,7 @@ def make(request: Request) -> tuple[str, Sheet]:
     path = image_set(request, config.engine)
     data = load(path, config.data, store_root(config.run.store))
     require_examples(data)
-    column = paper_column(request, len(data.classes))
+    column = paper_column(request, data.classes)
     sheet, trained = _sheet(request, planned, data, column)
     text = _text(request, planned, sheet, data, column, [*trained, f"this call took {duration(time.monotonic() - started)}"])
     if is_first_process():
@@ -87,12 +87,14 @@ def _text(
     set_name = paper.TITLES[column] if column else "the demo world" if request.data is None else f"`{request.data}`"
     parts = [f"# {target.title}, on {set_name}\n"]
     if request.quick:
-        parts.append("**Quick: few epochs, draws and images, to see that it works. The figures mean nothing.**\n")
+        few = "epochs, draws and images" if request.data is None else "epochs and draws"
+        parts.append(f"**Quick: few {few}, to see that it works. The figures mean nothing.**\n")
     parts.append(f"![{target.title}]({target.name}.png)\n")
     parts.append(markdown_table(sheet.headings, sheet.rows))
     seeds = f"Mean ± standard deviation over seeds 0 to {request.seeds - 1}" if request.seeds > 1 else "Seed 0"
+    unit = "" if target.kind == "labels" else "; mAP in percent"
     failures = [f"{name} failed: {outcome.line}" for name, outcome in sheet.outcomes if isinstance(outcome, Failure)]
-    parts += [f"{note}\n" for note in (f"{seeds}; mAP in percent.", *sheet.notes, *failures)]
+    parts += [f"{note}\n" for note in (f"{seeds}{unit}.", *sheet.notes, *failures)]
     parts.append("## What it was made with\n")
     parts.append("".join(f"- {line}\n" for line in [*_data(request, data), *(f"{name}: {text}" for name, text in sheet.made)]))
     parts.append(_compared(request, planned, data, column))
@@ -114,7 +116,12 @@ def _compared(request: Request, planned: Sequence[Planned], data: Dataset, colum
         about = "The data set is none of the paper's, so that its figures are not shown"
         lines = [f"{about}; its ranks are those of its own data sets." if request.target.is_ranked else f"{about}."]
     else:
-        lines = [f"The paper's figures: {paper.SETTING}.", *_counts(column, data)]
+        lines = [
+            f"The paper's figures: {paper.SETTING}.",
+            "The recipe has the paper's constants, but prompts of its own (the paper's: `--prompts none`) and other weights "
+            "of the backbone.",
+            *_counts(column, data),
+        ]
         if request.target.is_ranked:
             protocol = request.said.get("protocol", "common")
             how = "the recipe's settings" if protocol == "common" else "the settings that it was published with"
@@ -124,7 +131,7 @@ def _compared(request: Request, planned: Sequence[Planned], data: Dataset, colum
     if changed:
         lines += ["Not as in the recipe:", "", *(f"- {change}" for change in changed)]
     elif column is not None:
-        lines.append("Every option is as in the recipe, which has the paper's constants.")
+        lines.append("Every option is as in the recipe.")
     return "\n".join(lines) + "\n"
 
 

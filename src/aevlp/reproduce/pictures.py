@@ -26,7 +26,8 @@ KINDS = {"positive": BLUE, "negative": ORANGE}
 
 def title_of(request: Request) -> str:
     """What stands above a picture."""
-    return f"{request.target.title}{' (quick: the figures mean nothing)' if request.quick else ''}"
+    # On a line of its own: behind a long title it would be cut off.
+    return request.target.title + ("\n(quick: the figures mean nothing)" if request.quick else "")
 
 
 def rows(values: Mapping[str, Sequence[float]], figures: Mapping[str, float], *, label: str, name: str, title: str) -> bytes:
@@ -46,7 +47,7 @@ def rows(values: Mapping[str, Sequence[float]], figures: Mapping[str, float], *,
         axes.margins(x=0.08)
         _legend(axes, figures)
 
-    return png(lambda axes: draw(axes[0]), height=1.4 + 0.32 * len(values))
+    return png(lambda axes: draw(axes[0]), height=1.7 + 0.32 * len(values))
 
 
 def course(values: Mapping[str, Sequence[float]], figures: Mapping[str, float], *, label: str, name: str, title: str) -> bytes:
@@ -119,7 +120,8 @@ def _legend(axes: Axes, figures: Mapping[str, float]) -> None:
         Line2D([], [], color=ORANGE, linewidth=2.4, label="mean"),
         *([Line2D([], [], marker="D", color=GREEN, linestyle="", markerfacecolor="none", label="paper")] if figures else []),
     ]
-    axes.legend(handles=marks, loc="best")
+    # Outside: among the rows its marks could be taken for figures.
+    axes.figure.legend(handles=marks, loc="outside lower center", ncols=len(marks))
 
 
 def png(draw: Callable[[Sequence[Axes]], None], *, height: float, panels: int = 1, width: float = WIDTH) -> bytes:

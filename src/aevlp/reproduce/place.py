@@ -73,5 +73,7 @@ def check_same_images(name: Path, made_of: dict[str, Any], data: Dataset) -> Non
     """Refuses a result that an earlier call made of other images."""
     from aevlp.data.splits import data_fingerprint
 
-    if made_of["fingerprint"] != data_fingerprint(data):
-        raise UserError(f"{name}: made of other images, labels or classes ({made_of['data']}); choose another --out")
+    if made_of.get("fingerprint") != data_fingerprint(data):
+        raise UserError(
+            f"{name}: made of other images, labels or classes ({made_of.get('data', 'not known which')}); choose another --out"
+        )

@@ -95,6 +95,7 @@ def score_sheet(request: Request, scores: Sequence[Score], data: Dataset, column
         headings += ranked.pop("")
         rows = [[*row, *ranked[score.name]] for row, score in zip(rows, scores, strict=True)]
         notes += remarks + _gains(means, figures)
+    notes += _alike(scores, key)
     values = {score.name: score.all(key) for score in scores}
     draw = pictures.course if target.kind == "course" else pictures.rows
     return Sheet(
@@ -106,6 +107,20 @@ def score_sheet(request: Request, scores: Sequence[Score], data: Dataset, column
         outcomes=outcomes_of(scores),
         made=made_of(scores),
     )
+
+
+def _alike(scores: Sequence[Score], key: str) -> list[str]:
+    """Says so where two rows have the same figures: what tells them apart has then not come into play."""
+    done = [score for score in scores if score.results]
+    pairs = [
+        f"`{one.name}` and `{other.name}`"
+        for i, one in enumerate(done)
+        for other in done[i + 1 :]
+        if one.planned.row != other.planned.row and one.all(key) == other.all(key)
+    ]
+    if not pairs:
+        return []
+    return [f"The same with every seed: {', '.join(pairs)}; what tells them apart came after the epoch whose model is kept."]
 
 
 def outcomes_of(scores: Sequence[Score]) -> list[tuple[str, object]]:
@@ -174,8 +189,9 @@ def made_of(scores: Sequence[Score]) -> list[tuple[str, str]]:
     teachers = dict.fromkeys(str(result["teacher"]) for result in results if result["teacher"] is not None)
     versions = dict.fromkeys(", ".join(f"{name} {number}" for name, number in result["versions"].items()) for result in results)
     sides = dict.fromkeys(
-        f"`{config.model.features or config.model.backbone}`"
-        + ("" if config.model.features else f" at {config.model.image_size} px")
+        f"none, features `{config.model.features}`"
+        if config.model.features
+        else f"`{config.model.backbone}` at {config.model.image_size} px"
         for config in configs
     )
     shown = {

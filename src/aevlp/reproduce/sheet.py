@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aevlp.reproduce import paper
 from aevlp.reproduce.request import Request
 
 NOTHING = "-"
@@ -28,12 +27,12 @@ class Sheet:
     made: Sequence[tuple[str, str]] = field(default_factory=list)  # of what, with what, how long: (name, text)
 
 
-def paper_column(request: Request, class_count: int) -> str | None:
-    """The recipe's name, where the data set is the one of the paper that it stands for, by the number of its classes."""
+def paper_column(request: Request, classes: Collection[str]) -> str | None:
+    """The recipe's name, where the data set is the one of the paper that it stands for, by the names of its classes."""
     from aevlp.data.benchmarks import BENCHMARKS
 
-    counts = {benchmark.name: benchmark.class_count for benchmark in BENCHMARKS}
-    return request.recipe if counts.get(request.recipe) == class_count and request.recipe in paper.TITLES else None
+    known = next((benchmark for benchmark in BENCHMARKS if benchmark.name == request.recipe), None)
+    return request.recipe if known is not None and set(known.classes) == set(classes) else None
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 2) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from aevlp.errors import UserError
 from aevlp.reproduce import paper
 from aevlp.reproduce.paper import Sets
 
@@ -138,8 +139,8 @@ _TARGETS = [
         "distributions",
         ("method",),
         [Line(name, name) for name in ("an", "gr", "aevlp")],
-        remark="The paper shows the histograms without figures: `an` is sure of the negatives and unsure of many positives; "
-        "`gr` and `aevlp` have the negatives around 0.2, `aevlp` the positives closer to 1.",
+        remark="The paper shows the histograms of VOC, without figures: `an` is sure of the negatives and unsure of many "
+        "positives; `gr` and `aevlp` have the negatives around 0.2, `aevlp` the positives closer to 1.",
     ),
     Target(
         "fig3",
@@ -158,7 +159,9 @@ def backbone_lines(usual: str, chosen: str | None, side: int | None) -> list[Lin
 
     `side` is the image size that the user wants for all; None: each its own.
     """
-    names = chosen.split(",") if chosen is not None else [usual, *OTHERS.get(usual, OTHERS[""])]
+    names = [name.strip() for name in chosen.split(",")] if chosen is not None else [usual, *OTHERS.get(usual, OTHERS[""])]
+    if "" in names:
+        raise UserError(f"--backbone {chosen}: a name is empty; separate several by single commas")
     lines: list[Line] = []
     for name in dict.fromkeys(names):
         options = {"model.backbone": name} | ({"model.image_size": SIDES[name]} if name in SIDES and side is None else {})

@@ -211,3 +211,17 @@ def test_what_check_says(tmp_path: Path, capsys) -> None:
         "  test images       2    40,137\n"
         "  classes           4        80\n"
     ) in answer.out
+
+
+@pytest.mark.parametrize(("key", "name", "what"), [("categories", "name", "category"), ("images", "file_name", "image")])
+def test_two_of_one_name(tmp_path: Path, refusal: Refusal, key: str, name: str, what: str) -> None:
+    file = change(write_tree(tmp_path), "train", lambda content: [each.update({name: "x.jpg"}) for each in content[key][:2]])
+    assert refusal(tmp_path) == f"{file}: more than one {what} is called 'x.jpg'; give each a name of its own"
+
+
+def test_a_table_beside_the_images_is_a_table(tmp_path: Path) -> None:
+    root = write_tree(tmp_path)
+    names = sorted(path.name for path in (root / "train2014").iterdir())
+    (root / "labels.csv").write_text(f"image,labels\ntrain2014/{names[0]},dog\ntrain2014/{names[1]},cat\n")
+    assert read(root).kind == "table"
+    assert read(root, "coco").kind == "coco"

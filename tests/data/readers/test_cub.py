@@ -90,6 +90,12 @@ def test_without_a_file_of_attributes_the_official_names_are_used(cub: Path) -> 
     assert table.notes == (f"attributes.txt is neither in {cub} nor beside it: its 312 official names are used",)
 
 
+def test_a_file_that_is_cut_short_within_an_image(cub: Path, refusal: Refusal) -> None:
+    file = cub / LABELS
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    assert "fewer lines than for other images, or none, for 1 of the 6 (003.Sooty_Albatross/S_0002_0.jpg); " in refusal(cub)
+
+
 def test_an_image_without_any_attribute_stays(cub: Path) -> None:
     test = prepare_test(cub)
     assert (test == -1).all(axis=1).sum() == 1
@@ -152,11 +158,12 @@ LABELS = "attributes/image_attribute_labels.txt"
         (LABELS, "1 1 2 1 2.5\n", "image_attribute_labels.txt: image 1 has 2 for attribute 1, not 0 or 1; "),
         (LABELS, "5 1 1 1 2.5\n", "image_attribute_labels.txt: image 5 is not in images.txt; "),
         (LABELS, "11 1 1 1 2.5\n", "image_attribute_labels.txt: image 11 is not in images.txt; "),
+        (LABELS, "99999999999 1 1 1 2.5\n", "labels.txt, line 1: '99999999999 1 1 1 2.5' does not begin with an image, "),
         (LABELS, "1 4 1 1 2.5\n", "image_attribute_labels.txt: attribute 4 is not in attributes.txt; "),
         (
             LABELS,
             "1 1 1 1 2.5\n2 1 1 1 2.5\n",
-            "labels.txt: no line for 4 of the 6 images (002.Laysan_Albatross/L_0002_1027.jpg, ",
+            "labels.txt: fewer lines than for other images, or none, for 4 of the 6 (002.Laysan_Albatross/L_0002_1027.jpg, ",
         ),
     ],
 )

@@ -55,7 +55,10 @@ def test_what_is_observed_and_what_is_true(tmp_path: Path) -> None:
     assert table.names == (*NAMES["train"], *NAMES["val"])
     assert table.splits == ("train",) * 6 + ("test",) * 2
     assert table.classes[:2] == ("aeroplane", "bicycle")
-    assert table.notes == ("what is observed of the training images is in formatted_train_labels_obs.npy",)
+    assert table.notes == (
+        "what is observed of the training images is in formatted_train_labels_obs.npy",
+        "20 classes without a classes.txt: their names are taken to be those of PASCAL VOC 2012",
+    )
     data = prepare(table)
     rows = [NAMES["train"].index(name) for name in data.train.names]
     assert data.train.observed.sum(axis=1).tolist() == [1] * 5
@@ -82,7 +85,7 @@ def test_without_observed_labels_the_full_ones_are(tmp_path: Path) -> None:
     assert data.train.truth is not None
     assert np.array_equal(data.train.observed == 1, data.train.truth == 1)
     assert set(np.unique(data.train.observed)) == {0, 1}
-    assert table.notes == ("what is observed of the training images is in formatted_train_labels.npy",)
+    assert table.notes[0] == "what is observed of the training images is in formatted_train_labels.npy"
 
 
 def test_observed_negatives(tmp_path: Path) -> None:
@@ -251,7 +254,8 @@ def test_it_comes_before_the_tree_that_it_was_made_of(tmp_path: Path) -> None:
 def test_what_check_says(tmp_path: Path, capsys) -> None:
     answer = aevlp(capsys, "check", write_set(tmp_path, 81, "Flickr"))
     assert (
-        "what is observed of the training images is in formatted_train_labels_obs.npy\n\nNUS-WIDE        found  expected\n"
+        "what is observed of the training images is in formatted_train_labels_obs.npy\n"
+        "81 classes without a classes.txt: their names are taken to be those of NUS-WIDE\n\nNUS-WIDE        found  expected\n"
         in answer.out
     )
     assert "  train images      6   150,000\n  test images       2    60,260\n  classes          81        81\n" in answer.out
@@ -262,3 +266,14 @@ def test_a_missing_file_on_the_command_line(tmp_path: Path, capsys) -> None:
     (write_set(tmp_path) / "formatted_val_labels.npy").unlink()
     message = refused(capsys, "check", tmp_path)
     assert message == f"{tmp_path}/formatted_val_labels.npy: no such file: the labels; {SOURCE}"
+
+
+def test_what_is_observed_may_be_named_by_the_way_it_was_chosen(tmp_path: Path, refusal: Refusal) -> None:
+    root = write_set(tmp_path)
+    before = read(root).labels
+    (root / "formatted_train_labels_obs.npy").rename(root / "formatted_train_uniform_labels_obs.npy")
+    table = read(root)
+    assert np.array_equal(table.labels, before)
+    assert table.notes[0] == "what is observed of the training images is in formatted_train_uniform_labels_obs.npy"
+    np.save(root / "formatted_train_size_labels_obs.npy", before)
+    assert "several files say what is observed (formatted_train_size_labels_obs.npy, formatted_train_uniform" in refusal(root)

@@ -8,7 +8,7 @@ CVPR 2021): the single positives, which are drawn row by row, are then those of 
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ class _Part:
 
 
 def detects(path: Path) -> bool:
-    """Whether there is any piece of the layout, so that a folder with one missing is told what it lacks."""
-    return any(_has(path, year) for year in YEARS)
+    """Whether there are two of the four pieces of the layout, so that a folder with one missing is told what it lacks."""
+    return any(_has(path, year) >= 2 for year in YEARS)
 
 
 def read(path: Path) -> ImageTable:
@@ -104,7 +104,7 @@ def _part(file: Path) -> _Part:
         raise UserError(f"{file}: not UTF-8 text (byte {error.start}); unpack it again") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{file}, line {error.lineno}: not JSON ({error.msg}); unpack it again, it may be cut short") from None
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise UserError(
             f"{file}: not a file of COCO instances (images with id and file_name, annotations with image_id and category_id, "
             f"categories with id and name); {COCO.source('annotations2014')}"
@@ -117,6 +117,9 @@ def _part(file: Path) -> _Part:
             raise UserError(
                 f"{file}: an annotation names the {what} {unknown[0]}, which the file does not describe; unpack it again"
             )
+    for what, listed in (("category", classes), ("image", {image: file_of_id[image] for image in found})):
+        if twice := [name for name, count in Counter(listed.values()).items() if count > 1]:
+            raise UserError(f"{file}: more than one {what} is called '{twice[0]}'; give each a name of its own")
     return _Part(
         classes=dict(sorted(classes.items())),
         images={file_of_id[image]: frozenset(found[image]) for image in sorted(found, key=str)},

@@ -6,6 +6,7 @@ certain the annotator was. Of a line of that file (image, attribute, is_present,
 count: some official lines have a column too many after them.
 """
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -120,10 +121,14 @@ def _labels(file: Path, images: dict[int, str], attributes: dict[int, str]) -> L
     if not np.isin(present, (0, 1)).all():
         image, attribute, value = cells[np.flatnonzero((present != 0) & (present != 1))[0]]
         raise UserError(f"{file}: image {image} has {value} for attribute {attribute}, not 0 or 1; {SOURCE}")
-    without = np.bincount(rows, minlength=len(images)) == 0
-    if without.any():
-        names = [name for name, is_without in zip(images.values(), without, strict=True) if is_without]
-        raise UserError(f"{file}: no line for {len(names):,} of the {len(images):,} images ({some(names)}); {SOURCE}")
+    lines = np.bincount(rows, minlength=len(images))
+    fewer = lines < max(lines.max(), 1)  # a file that is cut short ends within an image, whose rest would count as absent
+    if fewer.any():
+        names = [name for name, has_fewer in zip(images.values(), fewer, strict=True) if has_fewer]
+        raise UserError(
+            f"{file}: fewer lines than for other images, or none, for {len(names):,} of the {len(images):,} ({some(names)}); "
+            f"{SOURCE}"
+        )
     labels = np.zeros((len(images), len(attributes)), dtype=np.int8)
     labels[rows[present == 1], columns[present == 1]] = 1
     return labels
@@ -139,7 +144,7 @@ def _cells(file: Path) -> Ids:
         # The reader is fast but vague about the line.
         for number, line in enumerate(lines_of(file, newline=""), 1):
             start = line.split()[:3]
-            if line.strip() and not (len(start) == 3 and all(word.isdecimal() for word in start)):
+            if line.strip() and not (len(start) == 3 and all(re.fullmatch("[0-9]{1,9}", word) for word in start)):
                 text = line.strip()[:60]
                 raise UserError(
                     f"{file}, line {number}: '{text}' does not begin with an image, an attribute and 0 or 1; {SOURCE}"

@@ -8,6 +8,7 @@ full ones. The order of the rows is kept.
 The names of the images are relative to a folder that differs from set to set: it is looked for.
 """
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -53,12 +54,11 @@ def read(path: Path) -> ImageTable:
     if full["val"].shape[1] != count:
         file = _file(path, "val", "labels")
         raise UserError(f"{file}: {full['val'].shape[1]} classes, but {count} in train; take both files from one set")
-    classes = _classes(path, count)
+    classes, named_by = _classes(path, count)
     observed, observed_in = full["train"], _file(path, "train", "labels")
-    file = _file(path, "train", "labels_obs")
-    if file.is_file():
-        observed, observed_in = _labels(file, len(names["train"]), (-1, 0, 1)), file
-        _refuse_contradiction(observed, full["train"], file)
+    if (observed_file := _observed_file(path)) is not None:
+        observed, observed_in = _labels(observed_file, len(names["train"]), (-1, 0, 1)), observed_file
+        _refuse_contradiction(observed, full["train"], observed_file)
     images = (*names["train"], *names["val"])
     _refuse_repeated(images, path)
     root = _image_folder(path, names)
@@ -72,12 +72,26 @@ def read(path: Path) -> ImageTable:
         splits=tuple(SPLIT_OF[part] for part in SPLIT_OF for _ in names[part]),
         kind="npy",
         truth=np.where(truth == 1, np.int8(1), np.int8(-1)),
-        notes=(f"what is observed of the training images is in {observed_in.name}",),
+        notes=(f"what is observed of the training images is in {observed_in.name}", *named_by),
     )
 
 
 def _file(path: Path, part: str, what: str) -> Path:
     return path / f"formatted_{part}_{what}.npy"
+
+
+def _observed_file(path: Path) -> Path | None:
+    """What is observed of the training images; newer scripts put the way it was chosen in the name (uniform, size, ...)."""
+    plain = _file(path, "train", "labels_obs")
+    if plain.is_file():
+        return plain
+    found = sorted(path.glob("formatted_train_*_labels_obs.npy"))
+    if len(found) > 1:
+        raise UserError(
+            f"{path}: several files say what is observed ({some(file.name for file in found)}); "
+            f"rename the one to train on to {plain.name}"
+        )
+    return found[0] if found else None
 
 
 def _array(file: Path, what: str) -> NDArray[np.generic]:
@@ -101,7 +115,8 @@ def _names(file: Path) -> tuple[str, ...]:
     array = _array(file, "the names of the images")
     if array.dtype.kind not in "US" or array.ndim != 1:
         raise UserError(f"{file}: must be one name per image, not {array.dtype}{list(array.shape)}; {SOURCE}")
-    return tuple(name.replace("\\", "/") for name in array.astype(str).tolist())
+    names = array.tolist()
+    return tuple((os.fsdecode(name) if isinstance(name, bytes) else str(name)).replace("\\", "/") for name in names)
 
 
 def _labels(file: Path, images: int, values: tuple[int, ...]) -> Labels:
@@ -115,17 +130,19 @@ def _labels(file: Path, images: int, values: tuple[int, ...]) -> Labels:
     return array.astype(np.int8)
 
 
-def _classes(path: Path, count: int) -> tuple[str, ...]:
+def _classes(path: Path, count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The class names, and what to tell about them."""
     fixed = fixed_classes(path)
     if fixed is not None:
         if len(fixed) != count:
             raise UserError(
                 f"{path / CLASSES_FILE}: {len(fixed)} names, but the labels have {count} classes; name each, in order"
             )
-        return fixed
+        return fixed, ()
     for benchmark in BENCHMARKS:
         if benchmark.class_count == count:
-            return benchmark.classes
+            note = f"{count} classes without a {CLASSES_FILE}: their names are taken to be those of {benchmark.title}"
+            return benchmark.classes, (note,)
     known = ", ".join(f"{benchmark.class_count} ({benchmark.title})" for benchmark in BENCHMARKS)
     raise UserError(
         f"{path}: {count} classes without names; write them to {path / CLASSES_FILE}, one per line, in the order of the columns "

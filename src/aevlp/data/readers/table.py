@@ -216,4 +216,5 @@ def _refuse_missing(images: list[_Image], file: Path) -> None:
         )
 
 
-register("table", detects, read, looks_like="a CSV, TSV or JSONL file, or a folder with labels.csv or metadata.csv", rank=1)
+# Before the official layouts, beside which a table may lie: whoever wrote it wants it.
+register("table", detects, read, looks_like="a CSV, TSV or JSONL file, or a folder with labels.csv or metadata.csv", rank=-1)
