@@ -20,6 +20,7 @@ from aevlp.commands.predict import predict
 from aevlp.commands.report import report
 from aevlp.commands.reproduce import reproduce
 from aevlp.commands.score import score
+from aevlp.commands.serve import serve
 from aevlp.commands.store import store
 from aevlp.commands.thresholds import thresholds
 from aevlp.commands.train import train
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "thresholds": thresholds,
     "report": report,
     "export": export,
+    "serve": serve,
     "bench": bench,
     "store": store,
     "methods": methods,

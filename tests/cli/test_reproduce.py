@@ -101,6 +101,7 @@ def test_tables_of_methods_with_ranks_and_the_distributions(capsys, world, quick
     assert "The data set is none of the paper's" in text
     assert "`model.image_size` is 32; in the recipe 448" in text
     assert f"aevlp reproduce table1 --data {world} --out {out} --seeds 1" in text
+    assert "The same with every seed: `em` and `em-apl`;" in text  # one epoch is too few for it to label
     assert "torch 2" in text
     assert "Rank correlation (Spearman)" in text
     assert text in answer.out

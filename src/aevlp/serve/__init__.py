@@ -1,0 +1,1 @@
+"""A web service for a trained model: a page for people, an interface for programs."""

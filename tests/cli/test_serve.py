@@ -1,0 +1,127 @@
+"""aevlp serve as a user starts and ends it."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from aevlp.cli import main
+from tests.cli.run import aevlp, refused, start
+from tests.serve.talk import ask, send, send_paths
+from tests.trained_runs import write_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, world, plain):
+    """A run that was really trained."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AEVLP_CACHE", str(folder / "cache"))
+        main(["train", str(world), "--out", str(folder / "run"), *plain, "--method", "an"])
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def url(run):
+    """The address of a service that ends well when it is told to."""
+    process = start("serve", run, "--port", 0, "--device", "cpu", "--max-megabytes", 1)
+    try:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        found = re.fullmatch(r"serving .* at (http://\S+) \(Ctrl-C ends it\)\n", told)
+        assert found, told + process.stderr.read()
+        yield found[1]
+        process.terminate()
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out, err) == (0, "", "")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("words", [[], ["--calibrated"]])
+def test_it_says_what_predict_says(capsys, run, url, world, words):
+    answer = aevlp(capsys, "predict", run, world / "images", "--format", "jsonl", "--device", "cpu", *words)
+    expected = [json.loads(line) for line in answer.out.splitlines()]
+    paths = sorted((world / "images").iterdir())
+    found = [
+        one
+        for first in range(0, len(paths), 32)
+        for one in send_paths(url, paths[first : first + 32], "?calibrated=true" if words else "").json["images"]
+    ]
+    assert [one["name"] for one in found] == [path.name for path in paths]
+    for one, wanted in zip(found, expected, strict=True):
+        assert one["labels"] == wanted["labels"]
+        assert one["probabilities"] == pytest.approx(wanted["probabilities"], abs=1e-5)
+
+
+def test_limits_and_figures_are_those_of_the_options_and_the_run(run, url):
+    answer = send(url, [("large.png", bytes(1_000_001))])
+    assert (answer.status, answer.json) == (413, {"detail": "large.png: has more than 1 MB; send it smaller"})
+    about = ask(f"{url}/api/model").json
+    result = json.loads((run / "result.json").read_text())
+    assert (about["name"], about["method"]) == ("run", "an")
+    assert about["figures"]["mAP"] == result["mAP"]
+    assert f"mAP {result['mAP']:.1f} on its test images" in ask(url).body.decode()
+
+
+def test_what_the_user_should_know_is_said_at_the_start(capsys, backbone, tmp_path, monkeypatch):
+    model = write_run(tmp_path / "run", backbone, above=None) / "model"
+    monkeypatch.setattr("aevlp.serve.server.serve_until_told", lambda app, listener: None)
+    answer = aevlp(capsys, "serve", model, "--port", 0, "--device", "cpu", "--host", "0.0.0.0")
+    assert answer.code == 0
+    first, second, third = answer.err.splitlines()
+    assert first == f"{model} has no thresholds, so no labels are given: aevlp thresholds RUN DATA makes them"
+    assert re.fullmatch(r"everyone who can reach http://0\.0\.0\.0:\d+ can use it: there is no password", second)
+    assert third.startswith(f"serving {model} at http://0.0.0.0:")
+
+
+def test_a_port_in_use_is_refused(capsys, run):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = refused(capsys, "serve", run, "--port", port)
+    assert message == f"--port {port}: in use by another program; choose another, or 0 for any that is free"
+
+
+def test_a_model_of_features_is_refused(capsys, world, tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"images/{path.name}" for path in sorted((world / "images").iterdir())]
+    np.savez(tmp_path / "own.npz", features=rng.normal(size=(len(names), 4)).astype(np.float32), images=np.array(names))
+    words = ["--observe", "single", "--features", tmp_path / "own.npz", "--report", "false", "--epochs", "1", "--method", "an"]
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *words, "--device", "cpu").code == 0
+    message = refused(capsys, "serve", tmp_path / "run", "--port", 0, "--device", "cpu")
+    assert message == f"{tmp_path / 'run'}: was trained on features and cannot look at images; serve a run on images"
+
+
+def test_what_is_wrong_is_said_in_one_line(capsys, run, tmp_path):
+    assert refused(capsys, "serve", tmp_path).startswith(f"{tmp_path}: not a run folder (no config.yaml)")
+    assert refused(capsys, "serve", run, "--port", "70000") == "--port must be from 0 to 65535, not 70000"
+    assert refused(capsys, "serve", run, "--workers", "0") == "--workers must be at least 1, not 0"
+    assert refused(capsys, "serve", run, "--max-megabytes", "0") == "--max-megabytes must be at least 1, not 0"
+    assert (
+        refused(capsys, "serve", run, "--prot", "80") == "unknown option --prot (did you mean '--port'?); see aevlp serve --help"
+    )
+    assert refused(capsys, "serve", run, "--port", "0", "--host", "nowhere.invalid").startswith(
+        "--host nowhere.invalid: no such address"
+    )
+    assert refused(capsys, "serve", run, "--port", "0", "--host", "203.0.113.1").startswith(
+        "--host 203.0.113.1: cannot be listened at ("
+    )
+    assert refused(capsys, "serve", run, "--port", "0", "--device", "cuda").startswith("--device cuda: this machine has none")
+
+
+def test_without_the_extra_it_says_how_to_get_it_before_torch_is_loaded():
+    code = (
+        "import sys\n"
+        "sys.modules['uvicorn'] = sys.modules['python_multipart'] = None\n"
+        "from aevlp.cli import main\n"
+        "try: main(['serve', 'nowhere'])\n"
+        "except SystemExit as stop: print(stop.code, sorted({'torch', 'transformers', 'numpy', 'fastapi'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    wanted = "aevlp: aevlp serve needs uvicorn, python-multipart; install what is missing with pip install 'aevlp[serve]'\n"
+    assert (done.stdout, done.stderr) == ("2 []\n", wanted)
