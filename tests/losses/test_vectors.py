@@ -27,6 +27,7 @@ def scheduled(case):
     options = RECIPES[case["recipe"]]
     if case["kind"] == "gpr":
         given = GprOptions(**options).at(case["epoch"], case["epochs"], 54)
+        assert given.pop("lambda3") == 1  # which is to have no part in it
         return {**given, "expected_positives": EXPECTED_POSITIVES[case["recipe"]]}
     return GrOptions(**{key: options[key] for key in ("w1", "b1", "q1") if key in options}).at(case["epoch"], case["epochs"], 54)
 
