@@ -14,7 +14,7 @@ from tests.damp.test_store import KEY
 
 def open_store(root, name):
     """A store of three shards a draw."""
-    about = {"teacher": "demo", "data": name}
+    about = {"model": "demo", "data": name}
     return ViewStore(root, replace(KEY, images=name), count=2 * SHARD + 10, dimension=4, about=about)
 
 
@@ -119,3 +119,13 @@ def test_a_key_may_be_abbreviated(tmp_path):
 )
 def test_sizes_read_well(size, text):
     assert inventory.show_size(size) == text
+
+
+def test_a_store_that_names_its_teacher_is_listed_by_it(tmp_path):
+    """As version 0.4.0 wrote it."""
+    folder = write_store(tmp_path, "old", [(0, 0)])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["about"] = {"teacher": "clip", "data": "photos"}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (found,) = inventory.stores(tmp_path)
+    assert (found.model, found.data) == ("clip", "photos")

@@ -47,7 +47,7 @@ class Stored:
 
     folder: Path
     data: str
-    teacher: str
+    model: str
     images: int
     size: int
     """Bytes of all its files."""
@@ -92,9 +92,10 @@ def _stored(folder: Path) -> Stored:
         images = int(manifest["images"])
         if (format := manifest.get("format", 1)) != FORMAT:
             return Stored(folder, "", "", images, size, last_use, unusable=f"{'older' if format < FORMAT else 'newer'} format")
-        about = {"data": "", "teacher": "", **manifest["about"]}
+        about = manifest["about"]
+        made_by = about.get("model", about.get("teacher", ""))  # as stores of 0.4.0 call it
         shards = _shards(folder, images, (int(manifest["views"]), int(manifest["dimension"])))
-        return Stored(folder, str(about["data"]), str(about["teacher"]), images, size, last_use, shards)
+        return Stored(folder, str(about.get("data", "")), str(made_by), images, size, last_use, shards)
     except (OSError, ValueError, TypeError, LookupError):
         return Stored(folder, "", "", 0, size, last_use, unusable=DAMAGED)
 
@@ -262,7 +263,7 @@ def table(root: Path, found: Sequence[Stored]) -> Table:
     for name in ("key", "data", "model", "images", "draws", "size", "last use"):
         shown.add_column(name, no_wrap=name in ("key", "size"), overflow="fold")
     for stored in found:
-        about = (escape(text) or "-" for text in (stored.data, stored.teacher))
+        about = (escape(text) or "-" for text in (stored.data, stored.model))
         numbers = (f"{stored.images:,}", stored.draws, show_size(stored.size), show_time(stored.last_use))
         shown.add_row(stored.folder.name, *about, *numbers)
     return shown

@@ -81,7 +81,7 @@ class Looks:
             views=self.scorer.settings,
             images=set_fingerprint(split.names, split.digests),
         )
-        about = {"teacher": self.task.config.teacher.name, "data": str(split.root.resolve())}
+        about = {"model": self.task.config.teacher.name, "data": str(split.root.resolve())}
         return ViewStore(root, key, count=len(split.names), dimension=self.texts.shape[1], about=about)
 
     def at(self, split: Split, draws: int = 1) -> Looks:

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -49,13 +50,13 @@ def shards_of(count: int) -> list[range]:
 
 
 @dataclass(frozen=True)
-class Key:
+class Key(ABC):
     """All that decides what is stored of an image set."""
 
     @property
+    @abstractmethod
     def vectors(self) -> int:
         """V: embeddings of one image."""
-        raise NotImplementedError
 
     def digest(self) -> str:
         """A folder name."""

@@ -91,7 +91,7 @@ class BackboneFeatures:
         black = torch.zeros(1, images.size, images.size, 3, dtype=torch.uint8, device=self.accelerator.device)
         with torch.inference_mode():
             width = self.classifier.eval().features(black).shape[1]
-        about = {"teacher": f"backbone {self.config.model.backbone}", "data": str(split.root.resolve())}
+        about = {"model": self.config.model.backbone, "data": str(split.root.resolve())}
         store = ViewStore(self.root, key, count=len(split.names), dimension=width, about=about)
         embedder = _Embedder(self.classifier, flips, self.config.train.workers, self.accelerator)
         fill(store, split, 1, embedder, self.accelerator)
