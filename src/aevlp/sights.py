@@ -31,14 +31,9 @@ def sight_of(classifier: Classifier, config: Config) -> Sight:
     if config.model.features is None:
         raise UserError("--features: the model was trained on features alone; name a .npz with those of these images")
     features = OwnFeatures(config.model.features)
-    require_width(features, classifier)
-    return features
-
-
-def require_width(features: OwnFeatures, classifier: FeatureClassifier) -> None:
-    """Refuses features that are not those that a classifier was trained on."""
     if features.width != classifier.width:
         raise UserError(
             f"--features {features.file}: {features.width} numbers for each image, and the model takes {classifier.width}; "
             "compute them as for training"
         )
+    return features

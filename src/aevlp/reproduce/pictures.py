@@ -30,7 +30,7 @@ def title_of(request: Request) -> str:
     return request.target.title + ("\n(quick: the figures mean nothing)" if request.quick else "")
 
 
-def rows(values: Mapping[str, Sequence[float]], figures: Mapping[str, float], *, label: str, name: str, title: str) -> bytes:
+def rows(values: Mapping[str, Sequence[float]], figures: Mapping[str, float], *, label: str, title: str) -> bytes:
     """A row each, from top to bottom: a dot per seed, a line at their mean, a diamond at the paper's figure."""
     places = np.arange(len(values))[::-1]
 

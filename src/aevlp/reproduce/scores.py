@@ -97,13 +97,16 @@ def score_sheet(request: Request, scores: Sequence[Score], data: Dataset, column
         notes += remarks + _gains(means, figures)
     notes += _alike(scores, key)
     values = {score.name: score.all(key) for score in scores}
-    draw = pictures.course if target.kind == "course" else pictures.rows
+    shown = {"label": f"{called}, %", "title": pictures.title_of(request)}
+    is_course = target.kind == "course"
     return Sheet(
         headings=headings,
         rows=rows,
         notes=notes,
         values=[value for score in scores for value in _values(request, score, figures)],
-        picture=draw(values, figures, label=f"{called}, %", name=target.headings[0], title=pictures.title_of(request)),
+        picture=pictures.course(values, figures, name=target.headings[0], **shown)
+        if is_course
+        else pictures.rows(values, figures, **shown),
         outcomes=outcomes_of(scores),
         made=made_of(scores),
     )
