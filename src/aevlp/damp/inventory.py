@@ -92,7 +92,7 @@ def _stored(folder: Path) -> Stored:
         images = int(manifest["images"])
         if (format := manifest.get("format", 1)) != FORMAT:
             return Stored(folder, "", "", images, size, last_use, unusable=f"{'older' if format < FORMAT else 'newer'} format")
-        about = manifest["about"]
+        about = dict(manifest["about"])
         made_by = about.get("model", about.get("teacher", ""))  # as stores of 0.4.0 call it
         shards = _shards(folder, images, (int(manifest["views"]), int(manifest["dimension"])))
         return Stored(folder, str(about.get("data", "")), str(made_by), images, size, last_use, shards)
