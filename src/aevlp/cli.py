@@ -17,6 +17,7 @@ from aevlp.commands.export import export
 from aevlp.commands.label import label
 from aevlp.commands.methods import methods
 from aevlp.commands.predict import predict
+from aevlp.commands.printing import show
 from aevlp.commands.report import report
 from aevlp.commands.reproduce import reproduce
 from aevlp.commands.score import score
@@ -82,11 +83,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     _set_up_logging()
     try:
         if not argv or argv[0] in ("-h", "--help", "help"):
-            print(_overview())
+            show(_overview())
         elif argv[0] == "--version":
             from aevlp import __version__
 
-            print(f"aevlp {__version__}")
+            show(f"aevlp {__version__}")
         elif argv[0] in COMMANDS:
             COMMANDS[argv[0]](argv[1:])
             part_in_order()

@@ -26,7 +26,7 @@ def methods(argv: Sequence[str]) -> None:
     if given.markdown:
         if given.names or given.protocol != "common":
             raise UserError("--markdown: the page has all methods under the common protocol; leave names and --protocol out")
-        print(page(given.recipe, values), end="")
+        show(page(given.recipe, values).removesuffix("\n"))
     else:
         chosen = [find_method(name) for name in given.names] or list(METHODS.values())
         show(method_table(chosen, values, given.protocol))

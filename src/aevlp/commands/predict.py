@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aevlp.commands.printing import to_a_reader
 from aevlp.config import EngineOptions
 from aevlp.errors import UserError, require
 from aevlp.files import whole_file
@@ -116,10 +117,8 @@ def _output(out: Path | None) -> Iterator[Callable[[str], object]]:
         with whole_file(out) as file:
             yield lambda text: file.write(text.encode(errors="surrogateescape"))
         return
-    try:
+    with to_a_reader():
         yield _print
-    except BrokenPipeError:  # who reads has seen enough; what is still buffered must not be an error at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print(text: str) -> None:
