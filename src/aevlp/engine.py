@@ -24,7 +24,7 @@ def is_first_process() -> bool:
 
 
 def part_in_order() -> None:
-    """Ends the work of several processes: one that leaves while another still listens to it can make that one fail."""
+    """Ends the work of several processes and the threads by which they talk: one that lives on can abort Python's end."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "torch" not in sys.modules:
         return
     import torch.distributed as processes
@@ -49,6 +49,10 @@ def make_accelerator(options: EngineOptions) -> Accelerator:
         raise UserError("--precision fp16: a CPU cannot compute in it; use --precision bf16 or fp32")
     if on_cpu:
         keep_freed_memory()
+    if torch.distributed.is_available():
+        # Its functions take the group of processes, as it is when they are defined, for a default. Loaded later, as transformers
+        # does, they would keep the group and its threads alive after its end.
+        import torch.distributed.nn.functional
     accelerator = Accelerator(
         cpu=on_cpu,
         mixed_precision="no" if options.precision == "fp32" else options.precision,

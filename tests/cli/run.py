@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aevlp.cli import main
@@ -36,8 +37,8 @@ def refused(capsys, *words: object) -> str:
     return lines[0].removeprefix("aevlp: ")
 
 
-def start(*words: object, processes: int = 1, **options) -> subprocess.Popen[str]:
+def start(*words: object, processes: int = 1, program: Sequence[object] = ("-m", "aevlp"), **options) -> subprocess.Popen[str]:
     """Starts a command in a process of its own, or in several that work together."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"] if processes > 1 else []
-    command = [sys.executable, *launcher, "-m", "aevlp", *map(str, words)]
+    command = [sys.executable, *launcher, *map(str, program), *map(str, words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)

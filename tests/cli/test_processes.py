@@ -69,6 +69,28 @@ def test_what_a_method_carries_is_the_same_in_every_process(plain, vit, tmp_path
             assert value.float().allclose(two[key].float(), atol=1e-3), key
 
 
+def test_nothing_of_their_talk_outlives_the_command(world, small, tmp_path):
+    """A thread of the group that still lives when the interpreter ends can abort it, after all the work is done."""
+    script = tmp_path / "command.py"
+    script.write_text(
+        "import sys, weakref\n"
+        "import torch.distributed as processes\n"
+        "from aevlp.cli import main\n"
+        "groups, destroy = [], processes.destroy_process_group\n"
+        "def destroy_seen():\n"
+        "    groups.append(weakref.ref(processes.group.WORLD))\n"
+        "    destroy()\n"
+        "processes.destroy_process_group = destroy_seen\n"
+        "main(sys.argv[1:])\n"
+        "assert [group() for group in groups] == [None]\n"
+    )
+    run = tmp_path / "run"
+    for words in (["train", world, "--out", run, *small], ["predict", run, world / "images", "--device", "cpu"]):
+        process = start(*words, processes=2, program=[script])
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+
+
 def test_a_batch_that_cannot_be_shared_is_refused(world, small, tmp_path):
     process = start("train", world, "--out", tmp_path / "run", *small, "--train.batch_size", "5", processes=2)
     _, err = process.communicate()
