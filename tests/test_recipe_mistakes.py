@@ -80,3 +80,33 @@ def test_nothing_is_begun_with_a_recipe_that_is_refused(capsys, world, tmp_path)
         assert "stands on line 2 already" in refused(capsys, *command, "--recipe", tmp_path / "own.yaml")
         assert "this is a folder" in refused(capsys, *command, "--recipe", tmp_path)
     assert not (tmp_path / "run").exists()
+
+
+OUT_OF_RANGE = [
+    ("train:\n  epochs: 0\n", "aevlp", ", line 2: train.epochs must be at least 1, not 0"),
+    ("damp:\n  grid: 3\n  local_threshold: -2\n", "aevlp", ", line 3: damp.local_threshold must be at least 0, not -2.0"),
+    ("loss:\n  expected_positives: -1\n", "aevlp", ", line 2: train.expected_positives must be above 0, not -1.0"),
+    (
+        "train:\n  epochs: 2\nmethods:\n  an:\n    train:\n      epochs: 0\n",
+        "an",
+        ", line 6: methods.an.train.epochs must be at least 1",
+    ),
+    ("methods:\n  an:\n    train.epochs: 2\ntrain:\n  workers: 0\n", "an", ", line 5: train.workers must be at least 1, not 0"),
+]
+
+
+@pytest.mark.parametrize(("content", "method", "says"), OUT_OF_RANGE, ids=[says for *_, says in OUT_OF_RANGE])
+def test_a_value_out_of_range_is_named_with_its_line(capsys, world, tmp_path, content, method, says):
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(content)
+    words = [world, "--out", tmp_path / "run", "--recipe", recipe]
+    assert refused(capsys, "train", *words, "--method", method).startswith(f"{recipe}{says}")
+    assert refused(capsys, "compare", *words, "--methods", method, "--seeds", "1").startswith(f"{recipe}{says}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_the_user_says_is_not_blamed_on_the_recipe(capsys, world, tmp_path):
+    (tmp_path / "own.yaml").write_text("train:\n  epochs: 3\n")
+    words = [world, "--out", tmp_path / "run", "--recipe", tmp_path / "own.yaml", "--epochs", "0"]
+    assert refused(capsys, "train", *words) == "--train.epochs must be at least 1, not 0"
+    assert refused(capsys, "compare", *words, "--seeds", "1") == "--train.epochs must be at least 1, not 0"

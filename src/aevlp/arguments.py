@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aevlp.config import Config
-from aevlp.errors import UserError
+from aevlp.errors import OptionError, UserError
 from aevlp.methods import find_method
 from aevlp.options import Option, Parser
 from aevlp.recipe import (
@@ -20,6 +20,7 @@ from aevlp.recipe import (
     build_config,
     options_for,
     own_options,
+    placed,
     read_recipe,
     recipe_file,
     recipe_names,
@@ -42,12 +43,14 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
 
     recipe = first.recipe or "default"
     if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
-        values = read_recipe(started)  # a resumed run keeps what it was started with
+        path, values = started, read_recipe(started)  # a resumed run keeps what it was started with
         recipe, method = values.get("recipe", recipe), _method(first.method, values)
+        protocol = values.get("protocol", "common")
     else:
-        values = read_recipe(recipe_file(recipe))
-        method = _method(first.method, values)
-        values = settings(values, method, first.protocol or values.get("protocol", "common"), vars(first))
+        path = recipe_file(recipe)
+        values = read_recipe(path)
+        method, protocol = _method(first.method, values), first.protocol or values.get("protocol", "common")
+        values = settings(values, method, protocol, vars(first))
 
     parser = Parser(command, summary)
     add(parser)
@@ -57,7 +60,10 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
         parser.add_option(option)
     _refuse_strangers(parser, [method])
     given = parser.read(argv)
-    return given, build_config(recipe, method, {**values, **vars(given)})
+    try:
+        return given, build_config(recipe, method, {**values, **vars(given)})
+    except OptionError as error:
+        raise placed(error, path, method, protocol, vars(given)) from None
 
 
 def swept(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Sweep]:

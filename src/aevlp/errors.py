@@ -1,14 +1,22 @@
 """What goes wrong in a way the user can put right."""
 
 
+class UserError(Exception):
+    """One clear line: which file or option, what is wrong, what to do. The command line prints it and exits with 2."""
+
+
+class OptionError(UserError):
+    """The value of an option is wrong: the option's key, and what is wrong with its value."""
+
+    def __init__(self, option: str, wrong: str) -> None:
+        super().__init__(f"--{option} {wrong}")
+        self.option, self.wrong = option, wrong
+
+
 def require(holds: bool, option: str, wanted: str, value: object) -> None:
     """Refuses the value of an option unless it holds."""
     if not holds:
-        raise UserError(f"--{option} must be {wanted}, not {value}")
-
-
-class UserError(Exception):
-    """One clear line: which file or option, what is wrong, what to do. The command line prints it and exits with 2."""
+        raise OptionError(option, f"must be {wanted}, not {value}")
 
 
 def one_line(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from aevlp.config import (
     ThresholdOptions,
     TrainOptions,
 )
-from aevlp.errors import UserError
+from aevlp.errors import OptionError, UserError
 from aevlp.heads import HEADS
 from aevlp.losses import LOSSES
 from aevlp.methods import METHODS, Method, find_method
@@ -190,10 +190,15 @@ def _of_method(values: Mapping[str, Any], method: str, protocol: str) -> dict[st
     if protocol == "published" and not any(key.startswith(f"{PUBLISHED}.") for key in values):
         having = [name for name in recipe_names() if f"\n{PUBLISHED}:" in recipe_file(name).read_text(encoding="utf-8")]
         raise UserError(f"--protocol published: the recipe has no published settings; those that have: {', '.join(having)}")
-    for where in (OWN, PUBLISHED) if protocol == "published" else (OWN,):
-        for prefix in (f"{where}.{name}." for name in _names_of(method)):
-            plain.update({key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)})
+    for prefix in _prefixes(method, protocol):
+        plain.update({key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)})
     return plain
+
+
+def _prefixes(method: str, protocol: str) -> list[str]:
+    """The beginnings of the keys that a recipe has for a method alone; a later one counts more."""
+    places = (OWN, PUBLISHED) if protocol == "published" else (OWN,)
+    return [f"{place}.{name}." for place in places for name in _names_of(method)]
 
 
 def _names_of(method: str) -> list[str]:
@@ -232,6 +237,15 @@ def build_config(recipe: str, method: str, values: Mapping[str, Any]) -> Config:
         source=filled(found.source.name, found.source.options),
         head=None if found.head is None else filled(found.head.name, found.head.options),
     )
+
+
+def placed(error: OptionError, path: Path, method: str, protocol: str, said: Container[str]) -> UserError:
+    """The error, with the line of the recipe if the wrong value stands there and is not what the user `said` instead."""
+    lines = {RENAMED.get(entry.key, entry.key): entry.line for entry in entries(path)}
+    keys = [key for prefix in ("", *_prefixes(method, protocol)) if (key := f"{prefix}{error.option}") in lines]
+    if error.option in said or not keys:
+        return error
+    return UserError(f"{path}, line {lines[keys[-1]]}: {keys[-1]} {error.wrong}")
 
 
 def with_defaults(options: Iterable[Option], values: Mapping[str, Any]) -> list[Option]:
