@@ -142,6 +142,14 @@ def test_no_value_of_a_benchmarks_recipe_is_without_a_source(name):
     assert {f"{method}:{key}" for method, key in published} <= set(PUBLISHED)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "default"])
+def test_a_recipe_shows_every_constant_of_the_method(name):
+    """Also those that are the same everywhere: who edits a recipe sees what there is."""
+    constants = {key: value for key, (value, *_) in COLUMNS.items() if ":" not in key}
+    numbers = {key for key, value in constants.items() if isinstance(value, int | float) and not isinstance(value, bool)}
+    assert numbers <= set(read(name))
+
+
 def test_default_has_the_constants_of_the_method():
     found = built("default", "aevlp")
     agreed = {key: wanted[0] for key, wanted in COLUMNS.items() if ":" not in key and len(set(wanted)) == 1}
