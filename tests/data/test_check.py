@@ -50,7 +50,9 @@ def test_unreadable_files_are_a_problem(pictures: Pictures) -> None:
     (root / "11.png").write_text("hello")
     report = check(root)
     assert report.unreadable == {"3.png": "an empty file", "11.png": "not an image, or of an unknown format"}
-    assert report.problems[0] == "2 of 12 images cannot be read"
+    assert report.problems[0] == (
+        "2 of 12 images cannot be read; replace or remove them, or leave them out with --bad-images skip"
+    )
     assert report.splits[0].images == 10
 
 
@@ -125,7 +127,7 @@ def test_the_text(pictures: Pictures) -> None:
         "files that cannot be read (1)\n"
         "  3.png: an empty file\n"
         "\n"
-        "Problem: 1 of 12 images cannot be read\n"
+        "Problem: 1 of 12 images cannot be read; replace or remove them, or leave them out with --bad-images skip\n"
         f"Problem: {root}: 1 of 3 classes have no example"
     )
 

@@ -98,7 +98,10 @@ def report_on(
     bad = bad_images(table.paths, workers, progress)
     problems = []
     if bad:
-        problems.append(f"{len(bad)} of {len(table.names)} images cannot be read")
+        problems.append(
+            f"{len(bad)} of {len(table.names)} images cannot be read; replace or remove them, or leave them out with "
+            "--bad-images skip"
+        )
     without: tuple[str, ...] = ()
     held_out = 0
     try:

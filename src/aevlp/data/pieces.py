@@ -1,10 +1,14 @@
 """What an official layout must hold: a missing piece is named with its path and with where it comes from."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from aevlp.data.classes import some
+from aevlp.data.files import is_image
 from aevlp.errors import UserError
+
+MOST_LOOKED_FOR = 3
+"""Missing images that are looked for under another spelling: if files are spelt otherwise, most are."""
 
 
 def file_of(path: Path, what: str, source: str) -> Path:
@@ -43,5 +47,27 @@ def refuse_missing_images(root: Path, names: tuple[str, ...], named_by: str, sou
     if missing := missing_files(root, names):
         raise UserError(
             f"{root}: {len(missing):,} of the {len(names):,} images that {named_by} do not exist ({some(missing)}); "
-            f"unpack the images again, completely: {source}"
+            f"{other_spelling(root, missing)}unpack the images again, completely: {source}"
         )
+
+
+def other_spelling(root: Path, missing: Sequence[str]) -> str:
+    """What to say, before what else to do, of missing images that are there with another suffix or in another case."""
+    for path in map(PurePosixPath, missing[:MOST_LOOKED_FOR]):
+        folder = root / path.parent
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if is_image(entry.name) and entry.stem.lower() == path.stem.lower():
+                return f"there is {entry.name}: rename such files, or "
+    return ""
+
+
+def refuse_empty(images: Collection[object], file: Path, split: str, source: str, what: str = "images") -> None:
+    """Raise if a file leaves a part of the set without images, which would then vanish without a word."""
+    if not images:
+        raise UserError(f"{file}: no {what} to {split} on; {source}")
+
+
+def unlisted_images(folder: Path, names: Collection[str]) -> int:
+    """How many images lie in a folder whose names are not among those that a list or an annotation has."""
+    listed = set(names)
+    return sum(is_image(entry.name) and entry.name not in listed for entry in folder.iterdir())

@@ -13,6 +13,7 @@ from PIL import Image
 from aevlp.data import prepare, read
 from tests.cli.run import aevlp, refused
 
+Pictures = Callable[[list[str]], Path]
 Refusal = Callable[..., str]
 
 CATEGORIES = [  # as officially: ids with gaps; here also out of order
@@ -143,6 +144,22 @@ def test_a_missing_piece(tmp_path: Path, refusal: Refusal, piece: str, what: str
     assert refusal(tmp_path) == f"{path}: no such {what}; it is in http://images.cocodataset.org/{archive} {PAGE}"
 
 
+@pytest.mark.parametrize("piece", ["train2014", "val2014", "train2017", "val2017"])
+def test_one_piece_is_enough_to_be_told_what_is_missing(pictures: Pictures, refusal: Refusal, piece: str) -> None:
+    root = pictures([f"{piece}/1.jpg", "test2014/1.jpg"])
+    file = root / "annotations" / f"instances_train{piece[-4:]}.json"
+    assert refusal(root).startswith(f"{file}: no such file: the annotations of train; it is in ")
+
+
+@pytest.mark.parametrize(("part", "split"), [("train", "train"), ("val", "test")])
+def test_a_part_without_annotations(tmp_path: Path, refusal: Refusal, part: str, split: str) -> None:
+    file = change(write_tree(tmp_path), part, lambda content: content.update(annotations=[]))
+    assert refusal(tmp_path) == (
+        f"{file}: no annotated images to {split} on; "
+        f"it is in http://images.cocodataset.org/annotations/annotations_trainval2014.zip {PAGE}"
+    )
+
+
 def test_a_missing_piece_of_2017(tmp_path: Path, capsys) -> None:
     shutil.rmtree(write_tree(tmp_path, "2017") / "val2017")
     assert refused(capsys, "check", tmp_path) == (
@@ -186,6 +203,46 @@ def test_a_file_cut_short(tmp_path: Path, refusal: Refusal) -> None:
 def test_not_a_file_of_instances(tmp_path: Path, refusal: Refusal, edit: Callable[[dict[str, Any]], object]) -> None:
     file = change(write_tree(tmp_path), "train", edit)
     assert refusal(tmp_path).startswith(f"{file}: not a file of COCO instances (images with id and file_name, ")
+
+
+def test_an_id_that_is_no_number(tmp_path: Path, refusal: Refusal) -> None:
+    file = write_tree(tmp_path) / "annotations/instances_val2014.json"
+    file.write_text(file.read_text().replace('"image_id": 42,', '"image_id": 1e999,'))
+    assert refusal(tmp_path).startswith(f"{file}: not a file of COCO instances (")
+
+
+def test_the_archive_of_2017_is_named(tmp_path: Path, refusal: Refusal) -> None:
+    (write_tree(tmp_path, "2017") / "annotations/instances_train2017.json").write_text("{}")
+    assert refusal(tmp_path).endswith(f"it is in http://images.cocodataset.org/annotations/annotations_trainval2017.zip {PAGE}")
+
+
+def test_images_that_the_annotations_do_not_name_are_counted(tmp_path: Path) -> None:
+    root = write_tree(tmp_path)
+    Image.new("RGB", (9, 9)).save(root / "val2014" / "COCO_val2014_000000000777.jpg")
+    assert read(root).notes == (
+        "images of train2014 without any annotation, left out: 1",
+        "images of val2014 without any annotation, left out: 2",
+        "images of val2014 that the file of annotations does not name, left out: 1",
+    )
+
+
+@pytest.mark.parametrize("name", [None, "", " "])
+@pytest.mark.parametrize(("key", "field", "what"), [("categories", "name", "category 13"), ("images", "file_name", "image 9")])
+def test_no_name(tmp_path: Path, refusal: Refusal, key: str, field: str, what: str, name: str | None) -> None:
+    file = change(write_tree(tmp_path), "train", lambda content: content[key][0].update({field: name}))
+    assert refusal(tmp_path) == f"{file}: the {what} has no {field}; unpack the file again, or name it"
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        ("categories", "category 13 is described twice ('stop sign', 'person')"),
+        ("images", "image 9 is described twice ('COCO_train2014_000000000009.jpg', 'COCO_train2014_000000000100.jpg')"),
+    ],
+)
+def test_two_of_one_id(tmp_path: Path, refusal: Refusal, key: str, what: str) -> None:
+    file = change(write_tree(tmp_path), "train", lambda content: content[key][1].update(id=content[key][0]["id"]))
+    assert refusal(tmp_path) == f"{file}: the {what}; unpack the file again, or remove one"
 
 
 def test_ids_that_lead_nowhere(tmp_path: Path, refusal: Refusal) -> None:

@@ -90,6 +90,26 @@ def test_without_a_file_of_attributes_the_official_names_are_used(cub: Path) -> 
     assert table.notes == (f"attributes.txt is neither in {cub} nor beside it: its 312 official names are used",)
 
 
+def test_a_byte_order_mark(cub: Path) -> None:
+    for file in (cub / LABELS, cub / "images.txt", cub / "train_test_split.txt", cub.parent / "attributes.txt"):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert_whole(cub)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_file_of_labels_without_lines_is_not_warned_of_but_refused(cub: Path, refusal: Refusal) -> None:
+    (cub / LABELS).write_text("\n\n")
+    assert refusal(cub) == f"{cub / LABELS}: an empty file; {SOURCE}"
+
+
+def test_labels_that_cannot_be_read_for_no_line_that_is_found(cub: Path, refusal: Refusal, monkeypatch) -> None:
+    def unreadable(*args, **kwargs):
+        raise ValueError
+
+    monkeypatch.setattr("numpy.loadtxt", unreadable)
+    assert refusal(cub) == f"{cub / LABELS}: a line does not begin with an image, an attribute and 0 or 1; {SOURCE}"
+
+
 def test_a_file_that_is_cut_short_within_an_image(cub: Path, refusal: Refusal) -> None:
     file = cub / LABELS
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
@@ -121,6 +141,15 @@ def test_a_missing_file(cub: Path, refusal: Refusal, piece: str, what: str) -> N
     assert refusal(cub.parent) == f"{cub / piece}: no such file: {what}; {SOURCE}"
 
 
+def test_two_missing_files_of_the_folder_that_the_user_is_in(
+    cub: Path, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cub / "train_test_split.txt").unlink()
+    (cub / LABELS).unlink()
+    monkeypatch.chdir(cub)
+    assert refusal(Path()) == f"train_test_split.txt: no such file: the official split; {SOURCE}"
+
+
 def test_missing_images(cub: Path, refusal: Refusal) -> None:
     (cub / "images" / IMAGES[4][0]).unlink()
     message = refusal(cub)
@@ -143,12 +172,16 @@ LABELS = "attributes/image_attribute_labels.txt"
 @pytest.mark.parametrize(
     ("piece", "text", "message"),
     [
-        ("images.txt", "1 a.jpg\nzwei b.jpg\n", "images.txt, line 2: 'zwei b.jpg' is not a number of its own and a text; "),
-        ("images.txt", "1 a.jpg\n\n1 b.jpg\n", "images.txt, line 3: '1 b.jpg' is not a number of its own and a text; "),
+        ("images.txt", "1 a.jpg\nzwei b.jpg\n", "images.txt, line 2: 'zwei b.jpg' is not a number and a text; "),
+        ("images.txt", "1 a.jpg\n\n1 b.jpg\n", "images.txt, line 3: the number 1 is there twice; "),
         ("images.txt", "1 a.jpg\n2 a.jpg\n", "images.txt: 1 names occur more than once (a.jpg); "),
         ("images.txt", "\n", "images.txt: an empty file; "),
         ("train_test_split.txt", "1 1\n2 5\n", "neither 1 (train) nor 0 (test) for 5 of the images (001.Black_footed_Alb"),
+        ("train_test_split.txt", "".join(f"{id} 1\n" for id in IMAGES), "train_test_split.txt: no images to test on; "),
+        ("train_test_split.txt", "".join(f"{id} 0\n" for id in IMAGES), "train_test_split.txt: no images to train on; "),
         (LABELS, "", "image_attribute_labels.txt: an empty file; "),
+        (LABELS, "\n \n", "image_attribute_labels.txt: an empty file; "),
+        (LABELS, "1 2 0 1 2\n2 3 1 1 2\n2 3 1 1 2\n", "labels.txt: 2 lines for image 2 and attribute 3, not one; "),
         (LABELS, "1 1 0 1 2.5\n\n1 2\n", "image_attribute_labels.txt, line 3: '1 2' does not begin with an image, an attribute "),
         (
             LABELS,

@@ -187,7 +187,23 @@ def test_python_objects_are_not_opened_and_how_to_save_them_again(tmp_path: Path
     assert read(tmp_path).names[:6] == tuple(NAMES["train"])
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'"])
+def headed(header: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello",
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'",
+        b"PK\x03\x04" + bytes(50),
+        headed(b"{'descr': '<f8', 'fortran_order': False, 'shape': (20, \n"),
+        headed(b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 99999999999999), }\n"),
+        headed(b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999999999999, 9), }\n"),
+        headed(b"(" * 3000),
+    ],
+)
 def test_a_file_that_is_no_array(tmp_path: Path, refusal: Refusal, content: bytes) -> None:
     file = write_set(tmp_path) / "formatted_val_labels.npy"
     file.write_bytes(content)
@@ -205,6 +221,14 @@ def test_several_arrays(tmp_path: Path, refusal: Refusal) -> None:
     with file.open("wb") as archive:
         np.savez(archive, labels=np.zeros(3))
     assert refusal(tmp_path) == f"{file}: an archive of several arrays, not a .npy file; save the one array"
+
+
+@pytest.mark.parametrize(("part", "split"), [("train", "train"), ("val", "test")])
+def test_no_rows(tmp_path: Path, refusal: Refusal, part: str, split: str) -> None:
+    write_set(tmp_path, observed=False)
+    change(tmp_path, f"{part}_labels", lambda labels: labels[:0])
+    file = change(tmp_path, f"{part}_images", lambda names: names[:0])
+    assert refusal(tmp_path) == f"{file}: no images to {split} on; {SOURCE}"
 
 
 def test_names_that_are_none(tmp_path: Path, refusal: Refusal) -> None:

@@ -171,6 +171,27 @@ def test_no_images_at_all(nus: Path, refusal: Refusal) -> None:
     assert f"{nus}/Flickr: none of the 8 listed images is there (zoo/0007_7.jpg, " in refusal(nus)
 
 
+def test_images_that_are_all_spelt_otherwise(nus: Path, refusal: Refusal) -> None:
+    for name in LABELS:
+        (nus / "Flickr" / name).rename((nus / "Flickr" / name).with_suffix(".JPG"))
+    assert "; there is 0007_7.JPG: rename such files, or unpack the images: it is in the archive of images sent" in refusal(nus)
+
+
+@pytest.mark.parametrize(("part", "split"), [("Train", "train"), ("Test", "test")])
+def test_an_empty_list(nus: Path, refusal: Refusal, part: str, split: str) -> None:
+    file = nus / "ImageList" / f"{part}Imagelist.txt"
+    file.write_text("\r\n")
+    for concept in CONCEPTS:
+        (nus / "Groundtruth" / "TrainTestLabels" / f"Labels_{concept}_{part}.txt").write_text("")
+    assert refusal(nus) == f"{file}: no images to {split} on; it is in ImageList.zip (see {PAGE})"
+
+
+def test_no_concepts(nus: Path, refusal: Refusal) -> None:
+    file = nus / "ConceptsList" / "Concepts81.txt"
+    file.write_text("\n")
+    assert refusal(nus) == f"{file}: no concepts in it; it is in ConceptsList.zip (see {PAGE})"
+
+
 def test_labels_that_do_not_fit_the_list(nus: Path, refusal: Refusal) -> None:
     file = nus / "Groundtruth" / "TrainTestLabels" / "Labels_zebra_Train.txt"
     file.write_text("0\n1\n0\n")
@@ -182,7 +203,18 @@ def test_labels_that_do_not_fit_the_list(nus: Path, refusal: Refusal) -> None:
 
 def test_an_image_listed_twice(nus: Path, refusal: Refusal) -> None:
     (nus / "ImageList" / "TestImagelist.txt").write_text(backslashed([TEST[0], TEST[1], TRAIN[0]], "\n"))
-    assert f"1 images are listed twice in TrainImagelist.txt and TestImagelist.txt ({TRAIN[0]}); " in refusal(nus)
+    start = f"{nus}: TrainImagelist.txt and TestImagelist.txt: 1 images are listed twice ({TRAIN[0]}); it is in ImageList.zip"
+    assert refusal(nus).startswith(start)
+
+
+def test_an_image_twice_in_the_list_of_all(nus: Path, refusal: Refusal) -> None:
+    remove(nus / "Groundtruth" / "TrainTestLabels")
+    file = nus / "ImageList" / "Imagelist.txt"
+    file.write_text(backslashed([TEST[0], *LABELS], "\n"))
+    for concept in CONCEPTS:
+        labels = nus / "Groundtruth" / "AllLabels" / f"Labels_{concept}.txt"
+        labels.write_text("0\n" + labels.read_text())
+    assert refusal(nus).startswith(f"{file}: 1 images are listed twice ({TEST[0]}); it is in ImageList.zip")
 
 
 def test_an_image_of_a_part_that_the_list_of_all_lacks(nus: Path, refusal: Refusal) -> None:

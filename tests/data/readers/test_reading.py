@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aevlp.data import read, readers
+from tests.data.readers import test_coco, test_npy, test_voc
 
 Pictures = Callable[[list[str]], Path]
 Refusal = Callable[..., str]
@@ -101,3 +103,60 @@ def test_it_needs_neither_torch_nor_an_image_library_to_read() -> None:
     code = "import sys, aevlp.data, aevlp.data.check; print([m for m in ('torch', 'transformers', 'PIL') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+BENCHMARKS = {
+    "coco": lambda root: test_coco.write_tree(root),
+    "npy": lambda root: test_npy.write_set(root),
+    "voc": lambda root: test_voc.write_tree(root / "VOCdevkit" / "VOC2012"),
+}
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("place", ["set", "data/set"])
+@pytest.mark.parametrize("beside", [["other/1.png"], []])
+def test_a_benchmark_below_is_not_taken_for_classes(
+    pictures: Pictures, refusal: Refusal, name: str, place: str, beside: list[str]
+) -> None:
+    root = pictures(beside)
+    BENCHMARKS[name](root / place)
+    assert refusal(root) == (
+        f"{root}: {root / place} looks like {name}; give that path, or --format folder if its folders are classes"
+    )
+    assert read(root / place).kind == name
+
+
+def test_several_benchmarks_below(tmp_path: Path, refusal: Refusal) -> None:
+    BENCHMARKS["voc"](tmp_path / "PASCAL")
+    BENCHMARKS["coco"](tmp_path / "COCO")
+    assert refusal(tmp_path) == (
+        f"{tmp_path}: {tmp_path}/COCO looks like coco, {tmp_path}/PASCAL looks like voc; give one of these paths, "
+        "or --format folder if its folders are classes"
+    )
+
+
+def test_folders_that_are_classes_whatever_lies_in_them(pictures: Pictures) -> None:
+    root = pictures(["dog/train2014/1.png", "cat/JPEGImages/1.png"])
+    assert read(root, "folder").classes == ("cat", "dog")
+
+
+def test_a_table_in_a_class_folder_and_what_is_hidden_do_not_matter(pictures: Pictures) -> None:
+    root = pictures(["dog/1.png", "cat/1.png", ".cache/train2014/1.png"])
+    (root / "dog" / "metadata.csv").write_text("image,photographer\n1.png,Ann\n")
+    assert read(root).classes == ("cat", "dog")
+
+
+def test_of_many_class_folders_few_are_asked(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = pictures([f"{i:03d}/{part}/1.png" for i in range(readers.MOST_ASKED + 5) for part in ("a", "b")])
+    asked: list[Path] = []
+    coco = next(reader for reader in readers.readers() if reader.name == "coco")
+
+    def detects(path: Path) -> bool:
+        asked.append(path)
+        return False
+
+    monkeypatch.setattr(readers, "_registered", readers._registered | {"coco": replace(coco, detects=detects)})
+    assert len(read(root).classes) == readers.MOST_ASKED + 5
+    assert asked[0] == root
+    assert {len(path.relative_to(root).parts) for path in asked[1:]} == {1, 2}
+    assert len(asked) == 1 + 2 * readers.MOST_ASKED

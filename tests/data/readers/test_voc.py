@@ -29,6 +29,7 @@ SHOWN = {
 ARCHIVE = (
     "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar (see http://host.robots.ox.ac.uk/pascal/VOC/)"
 )
+OWN = "describe a set of your own by a table (docs/data.md shows the smallest)"
 
 
 def write_tree(root: Path, shown: Mapping[str, Mapping[str, Mapping[str, int]]] = SHOWN) -> Path:
@@ -122,7 +123,6 @@ def test_images_in_neither_list_are_counted(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("piece", "what"),
     [
-        ("ImageSets/Main", "folder: the lists of images"),
         ("ImageSets/Main/train.txt", "file: the list of train images"),
         ("ImageSets/Main/val.txt", "file: the list of val images"),
         ("ImageSets/Main/sofa_val.txt", "file: which images show the class sofa"),
@@ -135,10 +135,54 @@ def test_a_missing_piece(tree: Path, refusal: Refusal, piece: str, what: str) ->
     assert refusal(tree.parent) == f"{path}: no such {what}; it is in {ARCHIVE}"
 
 
-def test_a_missing_piece_of_2007_is_in_another_archive(tree: Path, refusal: Refusal) -> None:
+@pytest.mark.parametrize("beside", [("Annotations", "SegmentationClass"), ("SegmentationClass",), ()])
+def test_images_without_the_lists(tree: Path, refusal: Refusal, beside: tuple[str, ...]) -> None:
+    for folder in {"ImageSets", "Annotations", "SegmentationClass"}.difference(beside):
+        shutil.rmtree(tree / folder)
+    for path in (tree, tree.parent.parent):
+        assert refusal(path) == f"{tree}/ImageSets/Main: no such folder: the lists of images; it is in {ARCHIVE}; {OWN}"
+
+
+def test_lists_without_the_images(tree: Path, refusal: Refusal) -> None:
+    for folder in ("JPEGImages", "Annotations", "SegmentationClass"):
+        shutil.rmtree(tree / folder)
+    assert refusal(tree) == f"{tree}/JPEGImages: no such folder: the images; it is in {ARCHIVE}"
+
+
+def test_a_set_of_ones_own_in_the_folders_of_voc(tree: Path, refusal: Refusal) -> None:
+    main = tree / "ImageSets/Main"
+    for file in main.glob("*_*.txt"):
+        file.unlink()
+    (main / "val.txt").unlink()
+    (main / "apple_train.txt").touch()
+    assert refusal(tree) == (
+        f"{main}: these are not PASCAL VOC's own lists, there is none of its 20 classes (aeroplane_train.txt, ...); {OWN}"
+    )
+
+
+def test_the_lists_of_vocs_own_test_set_are_its_own(tree: Path, refusal: Refusal) -> None:
+    main = tree / "ImageSets/Main"
+    for file in main.glob("*.txt"):
+        file.rename(main / f"{file.stem.removesuffix('val').removesuffix('train')}test.txt")
+    assert refusal(tree) == f"{main}/train.txt: no such file: the list of train images; it is in {ARCHIVE}"
+
+
+@pytest.mark.parametrize(("part", "split"), [("train", "train"), ("val", "test")])
+def test_an_empty_list(tree: Path, refusal: Refusal, part: str, split: str) -> None:
+    file = tree / f"ImageSets/Main/{part}.txt"
+    file.write_text("\n")
+    assert refusal(tree) == f"{file}: no images to {split} on; it is in {ARCHIVE}"
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_missing_piece_of_2007_is_in_another_archive(
+    tree: Path, refusal: Refusal, monkeypatch: pytest.MonkeyPatch, inside: bool
+) -> None:
     older = tree.rename(tree.parent / "VOC2007")
     (older / "ImageSets/Main/train.txt").unlink()
-    assert "it is in http://host.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtrainval_06-Nov-2007.tar (see" in refusal(older)
+    monkeypatch.chdir(older)
+    message = refusal(Path() if inside else older)
+    assert "it is in http://host.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtrainval_06-Nov-2007.tar (see" in message
 
 
 def test_no_tree_at_all(tmp_path: Path, refusal: Refusal) -> None:
@@ -161,6 +205,15 @@ def test_a_mark_that_is_none(tree: Path, refusal: Refusal) -> None:
     file = tree / "ImageSets/Main/cat_train.txt"
     file.write_text(file.read_text().replace("2008_000015 -1", "2008_000015  2"))
     assert refusal(tree) == f"{file}, line 2: '2008_000015  2' is not an image's name and 1, 0 or -1; it is in {ARCHIVE}"
+
+
+def test_an_image_with_two_marks(tree: Path, refusal: Refusal) -> None:
+    file = tree / "ImageSets/Main/cat_train.txt"
+    marks = file.read_text()
+    file.write_text(f"{marks}2008_000015 -1\n")
+    assert len(read(tree).names) == 6  # said twice, but not otherwise
+    file.write_text(f"{marks}2008_000015  1\n")
+    assert refusal(tree) == f"{file}, line 5: 1 for '2008_000015', but -1 before; it is in {ARCHIVE}"
 
 
 def test_an_image_without_a_mark(tree: Path, refusal: Refusal) -> None:

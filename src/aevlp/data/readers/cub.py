@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aevlp.data.benchmarks import CUB
 from aevlp.data.classes import lines_of, some
-from aevlp.data.pieces import file_of, folder_of, refuse_missing_images
+from aevlp.data.pieces import file_of, folder_of, refuse_empty, refuse_missing_images
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable, Labels
 from aevlp.errors import UserError
@@ -66,7 +66,7 @@ def _root(path: Path) -> Path | None:
     """The folder of the set, at the path or below it: the first with two of its files, or else the first of its name."""
     places = [place for place in _places(path) if place.is_dir()]
     whole = [place for place in places if sum((place / file).is_file() for file in (IMAGES, SPLIT, LABELS)) >= 2]
-    return next(iter([*whole, *(place for place in places if place.name == FOLDER)]), None)
+    return next(iter([*whole, *(place for place in places if FOLDER in (place.name, place.resolve().name))]), None)
 
 
 def _numbered(file: Path) -> dict[int, str]:
@@ -76,10 +76,12 @@ def _numbered(file: Path) -> dict[int, str]:
         match line.split():
             case []:
                 continue
-            case [id, text] if id.isdecimal() and len(id) < 10 and int(id) not in found:
+            case [id, text] if id.isdecimal() and len(id) < 10:
+                if int(id) in found:
+                    raise UserError(f"{file}, line {number}: the number {id} is there twice; {SOURCE}")
                 found[int(id)] = text
             case _:
-                raise UserError(f"{file}, line {number}: '{line.strip()}' is not a number of its own and a text; {SOURCE}")
+                raise UserError(f"{file}, line {number}: '{line.strip()}' is not a number and a text; {SOURCE}")
     if not found:
         raise UserError(f"{file}: an empty file; {SOURCE}")
     return dict(sorted(found.items()))
@@ -99,7 +101,10 @@ def _splits(file: Path, images: dict[int, str]) -> tuple[str, ...]:
     wrong = [name for id, name in images.items() if marks.get(id) not in SPLIT_OF]
     if wrong:
         raise UserError(f"{file}: neither 1 (train) nor 0 (test) for {len(wrong):,} of the images ({some(wrong)}); {SOURCE}")
-    return tuple(SPLIT_OF[marks[id]] for id in images)
+    splits = tuple(SPLIT_OF[marks[id]] for id in images)
+    for split in SPLIT_OF.values():
+        refuse_empty([name for name in splits if name == split], file, split, SOURCE)
+    return splits
 
 
 def _attributes(root: Path) -> tuple[dict[int, str], tuple[str, ...]]:
@@ -121,7 +126,15 @@ def _labels(file: Path, images: dict[int, str], attributes: dict[int, str]) -> L
     if not np.isin(present, (0, 1)).all():
         image, attribute, value = cells[np.flatnonzero((present != 0) & (present != 1))[0]]
         raise UserError(f"{file}: image {image} has {value} for attribute {attribute}, not 0 or 1; {SOURCE}")
-    lines = np.bincount(rows, minlength=len(images))
+    cell = rows * len(attributes) + columns
+    counts = np.bincount(cell, minlength=len(images) * len(attributes)).reshape(len(images), len(attributes))
+    if counts.max() > 1:
+        image, attribute = np.argwhere(counts > 1)[0]
+        raise UserError(
+            f"{file}: {counts[image, attribute]} lines for image {list(images)[image]} and attribute "
+            f"{list(attributes)[attribute]}, not one; {SOURCE}"
+        )
+    lines = counts.sum(axis=1)
     fewer = lines < max(lines.max(), 1)  # a file that is cut short ends within an image, whose rest would count as absent
     if fewer.any():
         names = [name for name, has_fewer in zip(images.values(), fewer, strict=True) if has_fewer]
@@ -136,20 +149,18 @@ def _labels(file: Path, images: dict[int, str], attributes: dict[int, str]) -> L
 
 def _cells(file: Path) -> Ids:
     """int32[L, 3]: the first three numbers of every line."""
-    if file.stat().st_size == 0:
+    if not any(line.strip() for line in lines_of(file, newline="")):
         raise UserError(f"{file}: an empty file; {SOURCE}")
     try:
-        return np.loadtxt(file, dtype=np.int32, comments=None, usecols=(0, 1, 2), ndmin=2)
+        return np.loadtxt(file, dtype=np.int32, comments=None, usecols=(0, 1, 2), ndmin=2, encoding="utf-8-sig")
     except (ValueError, OverflowError):
+        wrong = f"does not begin with an image, an attribute and 0 or 1; {SOURCE}"
         # The reader is fast but vague about the line.
         for number, line in enumerate(lines_of(file, newline=""), 1):
             start = line.split()[:3]
             if line.strip() and not (len(start) == 3 and all(re.fullmatch("[0-9]{1,9}", word) for word in start)):
-                text = line.strip()[:60]
-                raise UserError(
-                    f"{file}, line {number}: '{text}' does not begin with an image, an attribute and 0 or 1; {SOURCE}"
-                ) from None
-        raise
+                raise UserError(f"{file}, line {number}: '{line.strip()[:60]}' {wrong}") from None
+        raise UserError(f"{file}: a line {wrong}") from None
 
 
 def _positions(ids: Ids, known: dict[int, str], where: str, named_in: str) -> NDArray[np.intp]:
@@ -162,4 +173,4 @@ def _positions(ids: Ids, known: dict[int, str], where: str, named_in: str) -> ND
     return places
 
 
-register(CUB.name, detects, read, looks_like=f"{FOLDER}/ with {IMAGES} and {LABELS}")
+register(CUB.name, detects, read, looks_like=f"{FOLDER}/ with {IMAGES} and {LABELS}", official=True)

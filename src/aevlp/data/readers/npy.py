@@ -9,6 +9,8 @@ The names of the images are relative to a folder that differs from set to set: i
 """
 
 import os
+import tokenize
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from aevlp.data.benchmarks import BENCHMARKS
 from aevlp.data.classes import CLASSES_FILE, fixed_classes, some
-from aevlp.data.pieces import file_of, refuse_missing_images
+from aevlp.data.pieces import file_of, refuse_empty, refuse_missing_images
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable, Labels
 from aevlp.errors import UserError
@@ -38,6 +40,8 @@ PLACES = (
 """Folders that images may be named relative to; COCO's names begin with train2014/ or val2014/."""
 TRIED = 5
 """Images of each part by which their folder is found."""
+DAMAGED = (ValueError, EOFError, OverflowError, MemoryError, RecursionError, tokenize.TokenError, zipfile.BadZipFile)
+"""What numpy raises on a file that is cut short, or whose header is not what was written."""
 SOURCE = "such files are made by https://github.com/elijahcole/single-positive-multi-label (preproc/)"
 
 
@@ -48,7 +52,7 @@ def detects(path: Path) -> bool:
 
 def read(path: Path) -> ImageTable:
     """Every image that the files name, in their order."""
-    names = {part: _names(_file(path, part, "images")) for part in SPLIT_OF}
+    names = {part: _names(_file(path, part, "images"), split) for part, split in SPLIT_OF.items()}
     full = {part: _labels(_file(path, part, "labels"), len(names[part]), (0, 1)) for part in SPLIT_OF}
     count = full["train"].shape[1]
     if full["val"].shape[1] != count:
@@ -98,7 +102,7 @@ def _array(file: Path, what: str) -> NDArray[np.generic]:
     file_of(file, what, SOURCE)
     try:
         array = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except DAMAGED as error:
         # A pickle can run any program when it is opened.
         if "Object arrays" in str(error):
             raise UserError(
@@ -111,11 +115,12 @@ def _array(file: Path, what: str) -> NDArray[np.generic]:
     return array
 
 
-def _names(file: Path) -> tuple[str, ...]:
+def _names(file: Path, split: str) -> tuple[str, ...]:
     array = _array(file, "the names of the images")
     if array.dtype.kind not in "US" or array.ndim != 1:
         raise UserError(f"{file}: must be one name per image, not {array.dtype}{list(array.shape)}; {SOURCE}")
     names = array.tolist()
+    refuse_empty(names, file, split, SOURCE)
     return tuple((os.fsdecode(name) if isinstance(name, bytes) else str(name)).replace("\\", "/") for name in names)
 
 
@@ -181,4 +186,11 @@ def _image_folder(path: Path, names: dict[str, tuple[str, ...]]) -> Path:
 
 
 # Before the official layouts, beside which these files lie: whoever made them wants them.
-register("npy", detects, read, looks_like="formatted_train_images.npy, formatted_train_labels.npy and the same of val", rank=-1)
+register(
+    "npy",
+    detects,
+    read,
+    looks_like="formatted_train_images.npy, formatted_train_labels.npy and the same of val",
+    rank=-1,
+    official=True,
+)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aevlp.data.benchmarks import NUS
 from aevlp.data.classes import some, text_of
-from aevlp.data.pieces import file_of, folder_of, missing_files
+from aevlp.data.pieces import file_of, folder_of, missing_files, other_spelling, refuse_empty
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable
 from aevlp.errors import UserError
@@ -33,7 +33,7 @@ Positive = NDArray[np.bool_]
 
 def detects(path: Path) -> bool:
     """Whether there is an official list of images or a folder of concept files, so that what is missing beside it is named."""
-    lists = any(_place(path, f"ImageList/{part}Imagelist.txt").is_file() for part in ("", *SPLIT_OF))
+    lists = any(_list(path, part).is_file() for part in ("", *SPLIT_OF))
     return lists or any(_place(path, folder).is_dir() for folder in (ALL, BY_PART))
 
 
@@ -41,15 +41,17 @@ def read(path: Path) -> ImageTable:
     """Every image of the two lists, those of Train first."""
     classes, notes = _concepts(path)
     lists = {part: _listed(path, part) for part in SPLIT_OF}
+    for part, listed in lists.items():
+        refuse_empty(listed, _list(path, part), SPLIT_OF[part], NUS.source("image_list"))
     images = [name for listed in lists.values() for name in listed]
-    _refuse_repeated(images, path)
+    _refuse_repeated(images, f"{path}: TrainImagelist.txt and TestImagelist.txt")
     by_part = _place(path, BY_PART)
     shows = _labels_by_part(by_part, classes, lists) if by_part.is_dir() else _all_labels(path, classes, images)
     folder = folder_of(path / "Flickr", "the images", NUS.source("images"))
     missing = missing_files(folder, images)
     if len(missing) == len(images):
-        source = NUS.source("images")
-        raise UserError(f"{folder}: none of the {len(images):,} listed images is there ({some(images)}); {source}")
+        what_to_do = f"{other_spelling(folder, missing)}unpack the images: {NUS.source('images')}"
+        raise UserError(f"{folder}: none of the {len(images):,} listed images is there ({some(images)}); {what_to_do}")
     if missing:
         notes = (*notes, f"{len(missing):,} of the {len(images):,} listed images are not in {folder}")
     return ImageTable(
@@ -76,24 +78,28 @@ def _concepts(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not file.is_file():
         return NUS.classes, (f"{file} is not there: its {NUS.class_count} official names are used",)
     concepts = tuple(line.strip() for line in text_of(file).splitlines() if line.strip())
+    if not concepts:
+        raise UserError(f"{file}: no concepts in it; {NUS.source('concepts')}")
     if len(set(concepts)) < len(concepts):
         raise UserError(f"{file}: a concept is named twice; {NUS.source('concepts')}")
     return concepts, ()
 
 
+def _list(path: Path, part: str) -> Path:
+    """The list of a part or, without a name, of all images."""
+    return _place(path, f"ImageList/{part}Imagelist.txt")
+
+
 def _listed(path: Path, part: str) -> list[str]:
     """The images of a list, with forward slashes."""
-    file = file_of(_place(path, f"ImageList/{part}Imagelist.txt"), "a list of images", NUS.source("image_list"))
+    file = file_of(_list(path, part), "a list of images", NUS.source("image_list"))
     return [line.strip().replace("\\", "/") for line in text_of(file).splitlines() if line.strip()]
 
 
-def _refuse_repeated(images: Sequence[str], path: Path) -> None:
+def _refuse_repeated(images: Sequence[str], lists: str) -> None:
     repeated = [name for name, count in Counter(images).items() if count > 1]
     if repeated:
-        raise UserError(
-            f"{path}: {len(repeated):,} images are listed twice in TrainImagelist.txt and TestImagelist.txt "
-            f"({some(repeated)}); {NUS.source('image_list')}"
-        )
+        raise UserError(f"{lists}: {len(repeated):,} images are listed twice ({some(repeated)}); {NUS.source('image_list')}")
 
 
 def _labels_by_part(folder: Path, classes: Sequence[str], lists: dict[str, list[str]]) -> Positive:
@@ -108,10 +114,11 @@ def _labels_by_part(folder: Path, classes: Sequence[str], lists: dict[str, list[
 def _all_labels(path: Path, classes: Sequence[str], images: Sequence[str]) -> Positive:
     """bool[N, C] from the files of all images, which are in the order of a list of their own."""
     folder = folder_of(_place(path, ALL), f"the labels, unless there is {path / BY_PART}", NUS.source("labels"))
-    row_of = {name: row for row, name in enumerate(_listed(path, ""))}
+    file, listed = _list(path, ""), _listed(path, "")
+    _refuse_repeated(listed, str(file))
+    row_of = {name: row for row, name in enumerate(listed)}
     unknown = [name for name in images if name not in row_of]
     if unknown:
-        file = _place(path, "ImageList/Imagelist.txt")
         raise UserError(
             f"{file}: {len(unknown):,} of the {len(images):,} images to train and test on are not in it ({some(unknown)}); "
             f"{NUS.source('image_list')}"
@@ -133,4 +140,4 @@ def _values(file: Path, count: int) -> Positive:
     return shows
 
 
-register(NUS.name, detects, read, looks_like="NUS-WIDE: ImageList/, Groundtruth/, Flickr/")
+register(NUS.name, detects, read, looks_like="NUS-WIDE: ImageList/, Groundtruth/, Flickr/", official=True)
