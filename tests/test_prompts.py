@@ -106,10 +106,16 @@ def test_a_file_may_have_any_order_comments_and_names_that_yaml_takes_for_someth
         (b"dog: a dog\ncat:\n  big: a cat\n", ", line 2: class 'cat' must have a prompt, or a list of prompts: "),
         (b"dog: a dog\n? [a, b]\n: c\n", ", line 2: a class must be a single name; put it in quotes"),
         (b"dog: a dog\ncat: a cat\ndog: a puppy\n", ", line 3: class 'dog' is already on line 1; remove one, or list both"),
-        (b"dog: a dog\ncat: a cat: furry\n", ", line 2: not YAML (mapping values are not allowed here); a line is class: "),
-        (b"dog: a dog\ncat: [a cat\n", ", line 3: not YAML ("),
-        (b"dog: a dog\ncat: caf\xe9\n", ", line 2: not UTF-8 text; save the file as UTF-8"),
-        (b"dog: a\x00dog\n", ": not YAML ("),
+        (
+            b"dog: a dog\ncat: a cat: furry\n",
+            ", line 2: cannot be read as YAML: mapping values are not allowed here; a line is class: ",
+        ),
+        (b"dog: a dog\ncat: [a cat\n", ", line 3: cannot be read as YAML: "),
+        (b"dog: a dog\ncat: caf\xe9\n", ", line 2: not UTF-8 text; save it in that encoding"),
+        (b"dog: a\x00dog\n", ": cannot be read as YAML: "),
+        (b"dog: a dog\n---\ncat: a cat\n", ", line 2: cannot be read as YAML: expected a single document"),
+        (b"dog:\n\t- a dog\n", ", line 2: cannot be read as YAML: a tab where only spaces may stand; "),
+        (b"dog: " + b"[" * 3000, ": cannot be read as YAML: lists or mappings within each other, too many; a line is"),
     ],
 )
 def test_a_file_that_is_not_a_table(tmp_path, content, message):

@@ -22,6 +22,8 @@ MISTAKES = [
     ("seed: 1\n---\nseed: 2\n", ", line 2: cannot be read as YAML: expected a single document"),
     ("train: *x\n", ", line 1: cannot be read as YAML: found undefined alias 'x'"),
     ("train: &x\n  epochs: *x\n", ", line 1: train.epochs contains itself"),
+    (f"train: {'[' * 3000}\n", ": cannot be read as YAML: lists or mappings within each other, too many"),
+    (f"train:\n  epochs: {'9' * 400}\n", ", line 2: train.epochs must be a whole number, not '999"),
     ("", ": there is nothing in it; a recipe sets options"),
     ("# train:\n#   epochs: 3\n", ": there is nothing in it; a recipe sets options"),
     ("fast\n", ", line 1: a recipe must be a mapping of keys to values, not 'fast'"),

@@ -100,9 +100,10 @@ def read_value(text: str, kind: Any) -> Any:
         if choice in (int, float):
             try:
                 value = choice(text)
-            except ValueError:
+                is_finite = math.isfinite(value)
+            except (ValueError, OverflowError):  # no number, or one with hundreds of digits
                 continue
-            if math.isfinite(value):
+            if is_finite:
                 return value
     raise ValueError(text)
 

@@ -12,6 +12,7 @@ import yaml
 from aevlp.data.classes import some
 from aevlp.errors import UserError
 from aevlp.nearest import did_you_mean
+from aevlp.yaml_nodes import line_of, read_nodes
 
 FOLDER = Path(__file__).parent
 NO_TABLE = "none"
@@ -56,11 +57,11 @@ def settled_table(name: str) -> str | None:
 def read_table(path: Path) -> dict[str, Prompts]:
     """Class -> prompts of a table file, in the order of its lines."""
     table: dict[str, Prompts] = {}
-    line_of: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for name, value, line in _entries(path):
         where = f"{path}, line {line}"
-        if name in line_of:
-            raise UserError(f"{where}: class '{name}' is already on line {line_of[name]}; remove one, or list both prompts in it")
+        if name in lines:
+            raise UserError(f"{where}: class '{name}' is already on line {lines[name]}; remove one, or list both prompts in it")
         nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
         if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
             raise UserError(
@@ -69,7 +70,7 @@ def read_table(path: Path) -> dict[str, Prompts]:
         prompts = tuple("" if node.tag == NULL else node.value.strip() for node in nodes)
         if not prompts or "" in prompts:
             raise UserError(f"{where}: class '{name}' has an empty prompt; write one, such as a photo of a {name}.")
-        table[name], line_of[name] = prompts, line
+        table[name], lines[name] = prompts, line
     if not table:
         raise UserError(f"{path}: no prompts in it; write a line per class, such as dog: a photo of a dog.")
     return table
@@ -77,36 +78,17 @@ def read_table(path: Path) -> dict[str, Prompts]:
 
 def _entries(path: Path) -> Iterator[tuple[str, yaml.Node, int]]:
     """(class, its value, line number) of every entry, as text: `no` and `1` are class names like any other."""
-    try:
-        root = yaml.compose(_text(path), Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = str(path) if mark is None else f"{path}, line {mark.line + 1}"
-        reason = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise UserError(
-            f"{where}: not YAML ({reason}); a line is class: prompt, with quotes around a text with ': ' in it"
-        ) from None
+    root = read_nodes(path, "; a line is class: prompt, with quotes around a text with ': ' in it")
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
-        line = root.start_mark.line + 1
-        raise UserError(f"{path}, line {line}: not a table of prompts; a line is class: prompt, such as dog: a photo of a dog.")
+        where = f"{path}, line {line_of(root)}"
+        raise UserError(f"{where}: not a table of prompts; a line is class: prompt, such as dog: a photo of a dog.")
     for key, value in root.value:
-        line = key.start_mark.line + 1
+        line = line_of(key)
         if not isinstance(key, yaml.ScalarNode):
             raise UserError(f"{path}, line {line}: a class must be a single name; put it in quotes")
         yield key.value, value, line
-
-
-def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-        return content.decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise UserError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
 
 
 def class_prompts(name: str | None, template: str, classes: Sequence[str]) -> list[Prompts]:
@@ -133,6 +115,7 @@ def _refuse_other_classes(name: str, table: Mapping[str, Prompts], classes: Sequ
         wrong.append(f"no prompt for {len(missing)} of the {len(classes)} classes ({some(missing)})")
     if strange:
         near = did_you_mean(strange[0], missing or classes)
-        wrong.append(f"{len(strange)} that the image set does not have ({some(strange)}){near}")
+        noun = "class" if len(strange) == 1 else "classes"
+        wrong.append(f"prompts for {len(strange)} {noun} that the image set does not have ({some(strange)}){near}")
     edit = "write a table of your own" if name in prompt_tables() else "edit the table"
     raise UserError(f"--prompts {name}: {' and '.join(wrong)}; {edit}, or take the class names themselves with --prompts none")

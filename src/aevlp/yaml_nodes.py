@@ -1,0 +1,40 @@
+"""YAML files as nodes, which know their lines; a file that cannot be read is told with the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from aevlp.errors import UserError
+
+
+def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
+    """The content of a YAML file, or None of one without any; `hint` says how it is written, at the end of a message."""
+    content = b""
+    try:
+        content = path.read_bytes()
+        root: yaml.Node | None = yaml.compose(content.decode("utf-8-sig"), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: not UTF-8 text; save it in that encoding") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place, why = f", line {mark.line + 1}" if mark else "", str(error.problem or error.context)
+        if why.startswith("but "):
+            why = f"{error.context} {why}"
+        if "\\t" in why:
+            why = "a tab where only spaces may stand"
+        raise UserError(f"{path}{place}: cannot be read as YAML: {why}{hint}") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}{hint}") from None
+    except RecursionError:
+        raise UserError(f"{path}: cannot be read as YAML: lists or mappings within each other, too many{hint}") from None
+    return root
+
+
+def line_of(node: yaml.Node) -> int:
+    """The line that a node begins on."""
+    return node.start_mark.line + 1
