@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from aevlp.commands.bench import bench
 from aevlp.commands.check import check
@@ -32,6 +34,8 @@ from aevlp.nearest import did_you_mean
 
 log = logging.getLogger("aevlp")
 WAIT = 10.0  # seconds
+PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR}
+"""Errors of the system that are about a path that the user gave."""
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "demo": demo,
@@ -94,11 +98,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
     except UserError as error:
-        message = " ".join(str(error).split())
-        if not is_first_process():
-            time.sleep(WAIT)  # what the first process has to say is mostly the same, and it says it first
-            message = f"process {os.environ['RANK']}: {message}"
-        print(f"aevlp: {message}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(str(error))
+    except OSError as error:
+        if error.errno not in PATH_ERRORS or error.filename is None:
+            raise
+        _refuse(f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror}); check the path and its permissions")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _refuse(message: str) -> NoReturn:
+    """Ends with what the user can put right, in one line."""
+    message = " ".join(message.split())
+    if not is_first_process():
+        time.sleep(WAIT)  # what the first process has to say is mostly the same, and it says it first
+        message = f"process {os.environ['RANK']}: {message}"
+    print(f"aevlp: {message}", file=sys.stderr)
+    sys.exit(2)

@@ -1,5 +1,6 @@
 """Every wrong input gets one line that says what is wrong and what to do, and exit code 2."""
 
+import errno
 import json
 import shutil
 
@@ -26,6 +27,24 @@ def test_no_command_and_help_list_the_commands(capsys):
 
 def test_version(capsys):
     assert aevlp(capsys, "--version").out.startswith("aevlp 0.")
+
+
+@pytest.mark.parametrize("option", ["--recipe", "--prompts", "--out", "--teacher", "--backbone", "--store"])
+def test_a_name_too_long_for_a_file_is_refused(capsys, world, small, tmp_path, option):
+    words = ["train", world, "--out", tmp_path / "run", *small]
+    assert "x" * 300 in refused(capsys, *words, option, "x" * 300)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_path_that_may_not_be_looked_at_is_refused(capsys, monkeypatch, world, small, tmp_path):
+    """As root, who runs tests now and then, everything may be looked at."""
+
+    def locked(path, **_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.exists", locked)
+    message = refused(capsys, "train", world, *small, "--out", tmp_path / "run", "--prompts", tmp_path / "p.yaml")
+    assert message.endswith(": cannot be used (Permission denied); check the path and its permissions")
 
 
 def test_unknown_command(capsys):

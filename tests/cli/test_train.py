@@ -227,6 +227,20 @@ def test_unreadable_images_stop_training_or_are_left_out(capsys, tmp_path, small
     assert "1 of 56 images cannot be read and are left out: images/003.png" in answer.err
 
 
+@pytest.mark.parametrize("content", [b'{"0":', b'{"x": "1"}', b'{"1000": "gone"}', b"[0]", b"\xff", b"7"])
+def test_a_damaged_list_of_readable_images_is_made_again(capsys, tmp_path, small, content):
+    """It lies in the cache, where nobody would look for what is wrong."""
+    world = write_world(tmp_path / "world")
+    (world / "images" / "003.png").write_text("not an image")
+    words = ["train", world, "--out", tmp_path / "run", *small, "--store", tmp_path / "views"]
+    refused(capsys, *words)
+    (known,) = (tmp_path / "views" / "readable").iterdir()
+    kept = known.read_bytes()
+    known.write_bytes(content)
+    assert "1 of 56 images cannot be read" in refused(capsys, *words)
+    assert known.read_bytes() == kept
+
+
 def test_images_of_every_mode_and_shape_train(capsys, tmp_path, small):
     world = write_world(tmp_path / "world")
     for number, mode in enumerate(["L", "P", "RGBA", "LA", "1", "I;16", "CMYK"]):

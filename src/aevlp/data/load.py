@@ -62,13 +62,9 @@ def _readable(path: Path, options: DataOptions, cache: Path | None) -> tuple[Ima
 
 def _bad_images(table: ImageTable, cache: Path | None) -> dict[int, str]:
     """Row -> reason of the images that cannot be read; from the cache if this very set has been looked at before."""
-    rows = list(range(len(table.names)))
-    known = None
-    if cache is not None:
-        known = cache / "readable" / f"{set_fingerprint(table.names, table.digests)}.json"
-        if known.is_file():
-            # What could not be read then may be readable now (a full table of open files, a lost network drive).
-            rows = [int(row) for row in json.loads(known.read_text())]
+    known = None if cache is None else cache / "readable" / f"{set_fingerprint(table.names, table.digests)}.json"
+    # What could not be read then may be readable now (a full table of open files, a lost network drive).
+    rows = list(range(len(table.names))) if known is None else _doubtful(known, len(table.names))
     with progress("reading every image once", len(rows)) as advance:
         found = bad_images([table.paths[row] for row in rows], progress=lambda _: advance(1))
     bad = {rows[index]: reason for index, reason in found.items()}
@@ -78,3 +74,13 @@ def _bad_images(table: ImageTable, cache: Path | None) -> dict[int, str]:
         except UserError as error:  # a cache that cannot be written is only slower
             log.debug("%s", error)
     return bad
+
+
+def _doubtful(known: Path, count: int) -> list[int]:
+    """The rows that could not be read when the set was looked at; all of them if it was not, or if its list is damaged."""
+    every = range(count)
+    try:
+        rows = [int(row) for row in dict(json.loads(known.read_bytes()))]
+    except (OSError, ValueError, TypeError, RecursionError):
+        return list(every)
+    return rows if all(row in every for row in rows) else list(every)
