@@ -1,8 +1,10 @@
 """The demo's pictures: the same for everyone, honestly labelled, long-tailed, sociable."""
 
 import csv
+import os
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import numpy as np
@@ -80,6 +82,15 @@ def test_a_world_replaces_an_old_one_and_leaves_nothing_beside_it(tmp_path):
     write_world(tmp_path / "world", train=2, test=1)
     assert not (tmp_path / "world" / "old.txt").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["world"]
+
+
+def test_what_a_killed_drawing_left_is_cleared_away_and_one_under_way_is_not(tmp_path):
+    for name, age in (("old", 7200), ("new", 0)):
+        draft = tmp_path / f".world.{name}.part"
+        (draft / "images").mkdir(parents=True)
+        os.utime(draft, (time.time() - age,) * 2)
+    write_world(tmp_path / "world", train=2, test=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".world.new.part", "world"]
 
 
 def test_a_world_that_fails_leaves_nothing(tmp_path, monkeypatch):

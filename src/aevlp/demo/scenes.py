@@ -7,12 +7,14 @@ import csv
 import math
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,7 @@ from aevlp.demo.things import THINGS
 
 CLASSES = tuple(sorted(THINGS))
 SPLITS = ("train", "test")
+STALE = 3600.0  # seconds; a drawing takes one or two minutes
 
 _OVERSAMPLING = 2
 _SMALLEST_PART = 0.3  # of what it would show with nothing in front: less is hidden, not labelled
@@ -113,7 +116,10 @@ def write_world(folder: Path, *, seed: int = 0, train: int = 2000, test: int = 1
     """
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    for left in folder.parent.glob(f".{folder.name}.*.part"):
+        if time.time() - left.stat().st_mtime > STALE:  # of a drawing that was killed
+            shutil.rmtree(left, ignore_errors=True)
+    draft = folder.with_name(f".{folder.name}.{uuid4().hex}.part")
     (draft / "images").mkdir(parents=True)
     try:
         jobs = [(split, index) for split, count in zip(SPLITS, (train, test), strict=True) for index in range(count)]
