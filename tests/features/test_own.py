@@ -1,3 +1,6 @@
+import os
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -68,6 +71,7 @@ def test_the_fingerprint_tells_values_and_names_apart(tmp_path):
 
     same = fingerprint(TABLE, NAMES)
     assert same == fingerprint(TABLE.copy(), NAMES)
+    assert fingerprint(TABLE, ["a", "b", os.fsdecode(b"caf\xe9")]) != fingerprint(TABLE, ["a", "b", "caf"])
     assert len({same, fingerprint(TABLE + 1e-3, NAMES), fingerprint(TABLE, ("a/1.jpg", "a/2.jpg", "b/4.jpg"))}) == 3
 
 
@@ -85,6 +89,7 @@ def test_the_fingerprint_tells_values_and_names_apart(tmp_path):
         ({"features": TABLE, "images": np.array([1, 2, 3])}, "'images' must be 3 names"),
         ({"features": TABLE, "images": np.array(["a", "a", "b"])}, "names an image more than once (a)"),
         ({"features": TABLE, "images": np.array(NAMES, dtype=object)}, "not Python objects"),
+        ({"features": TABLE, "images": np.array(["a", "\ud800.jpg", "b"])}, "which no file can be called"),
         ({"features": TABLE * np.nan, "images": np.array(NAMES)}, "a value that is not a finite 32-bit number"),
         ({"features": TABLE, "images": np.array(NAMES), "flipped": TABLE[:, :2]}, "'flipped' is float32 [3, 2]"),
     ],
@@ -103,6 +108,11 @@ def test_what_is_no_file_of_features_is_refused(tmp_path):
     (tmp_path / "text.npz").write_text("hello")
     with pytest.raises(UserError, match=r"not a \.npz"):
         OwnFeatures(str(tmp_path / "text.npz"))
+    with zipfile.ZipFile(tmp_path / "other.npz", "w") as archive:
+        archive.writestr("features.npy", "no array")
+        archive.writestr("images.npy", "")
+    with pytest.raises(UserError, match=r"'features' in it is no array"):
+        OwnFeatures(str(tmp_path / "other.npz"))
     np.save(tmp_path / "one.npy", TABLE)
     with pytest.raises(UserError, match=r"not a \.npz"):
         OwnFeatures(str(tmp_path / "one.npy"))

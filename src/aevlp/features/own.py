@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ class OwnFeatures:
 
     def fingerprint(self) -> str:
         """Names the features of all images."""
-        digest = blake2b("\0".join(self.names).encode(), digest_size=16)
+        digest = blake2b(os.fsencode("\0".join(self.names)), digest_size=16)
         for table in (self._features, self._flipped):
             if table is not None:
                 digest.update(np.ascontiguousarray(table).data)
@@ -108,6 +109,9 @@ class OwnFeatures:
         for name in (FEATURES, IMAGES):
             if name not in arrays:
                 raise self._wrong(f"has no array '{name}' (only {some(names) or 'none'}); {HOW}")
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):  # numpy takes what it does not know for bytes
+                raise self._wrong(f"'{name}' in it is no array; {HOW}")
         return arrays
 
     def _table(self, arrays: dict[str, npt.NDArray[np.generic]], name: str) -> Values:
@@ -130,6 +134,11 @@ class OwnFeatures:
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise self._wrong(f"'{IMAGES}' names an image more than once ({some(twice)}); leave out the repeats")
+        for name in names:
+            try:
+                os.fsencode(name)
+            except UnicodeEncodeError:
+                raise self._wrong(f"'{IMAGES}' has {name!r}, which no file can be called; give the images' names") from None
         return names
 
     def _wrong(self, what: str) -> UserError:
