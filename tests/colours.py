@@ -74,11 +74,11 @@ def write_world(folder: Path, *, train: int = 40, test: int = 16, seed: int = 0,
     return folder
 
 
-def write_backbone(folder: Path) -> Path:
+def write_backbone(folder: Path, *, seed: int = 0) -> Path:
     """A ResNet of a few thousand random weights, as a checkpoint folder."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=3)
     ResNetForImageClassification(config).save_pretrained(folder)
     settings = {"image_mean": [0.5] * 3, "image_std": [0.25] * 3, "size": {"height": 32, "width": 32}}

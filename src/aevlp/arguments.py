@@ -14,6 +14,7 @@ from aevlp.errors import OptionError, UserError
 from aevlp.methods import find_method
 from aevlp.options import Option, Parser
 from aevlp.recipe import (
+    BACKBONE,
     FEATURES,
     MODE,
     all_options,
@@ -38,6 +39,7 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
     """The arguments and the configuration of a command that takes one value per option."""
     early = _early("recipe", "method", "protocol", "out", MODE)
     early.add_argument("--features", f"--{FEATURES}", dest=FEATURES, nargs="?")
+    early.add_argument("--backbone", f"--{BACKBONE}", dest=BACKBONE, nargs="?")
     early.add_argument("--resume", action="store_true")
     first = early.parse_known_args(argv)[0]
 

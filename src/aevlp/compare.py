@@ -49,9 +49,11 @@ def train_all(
     refused before anything is written; a training that fails alone does not stop the others. `keep` is told the outcomes so
     far by name, before the first training and after each.
     """
-    outcomes: dict[str, Outcome] = {trial.name: done for trial in trials if (done := _finished(trial, out)) is not None}
+    finished = [(trial, done) for trial in trials if (done := _finished(trial, out)) is not None]
+    outcomes: dict[str, Outcome] = {trial.name: done for trial, done in finished}
     waiting = [trial for trial in trials if trial.name not in outcomes]
     _check_engines(waiting, jobs)
+    _check_data(waiting, finished, data, out)
     running = _running(waiting, data, out, jobs) if waiting else None
     for name in outcomes:
         log.info("%s: this run is finished", out / name)
@@ -119,13 +121,7 @@ def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
 
 
 def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Finished:
-    """The trainings as they finish; what would stop all of them is refused here, before the first."""
-    from aevlp.data.load import load
-    from aevlp.data.splits import require_examples
-
-    for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
-        require_examples(load(data, options, store_root(store)))
-
+    """The trainings as they finish; a device or a precision that is not there is refused here, before the first."""
     from aevlp.engine import make_accelerator
 
     engines = list(dict.fromkeys(trial.config.engine for trial in waiting))
@@ -137,6 +133,30 @@ def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Fini
     if not gpus and len(engines) == 1:
         make_accelerator(engines[0])  # refuses a device or a precision that is not there; with a GPU it would take room on it
     return _side_by_side(waiting, data, out, jobs, gpus)
+
+
+def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mapping[str, Any]]], data: Path, out: Path) -> None:
+    """Refuses a set that cannot be trained on, prompts or features not made for it, and finished results of another one."""
+    from aevlp.data.load import load
+    from aevlp.data.splits import require_examples
+    from aevlp.results import require_same_images, require_same_origin
+    from aevlp.training import origin_of, require_fit
+
+    for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
+        dataset = load(data, options, store_root(store))
+        require_examples(dataset)
+        configs = [trial.config for trial in waiting if (trial.config.data, trial.config.run.store) == (options, store)]
+        fits = {(one.method.source.asks_teacher, one.teacher.prompts, one.model.features): one for one in configs}
+        for config in fits.values():
+            require_fit(config, dataset)
+        for trial, result in finished:
+            if trial.config.data == options:
+                require_same_images(out / trial.name, result, dataset)
+    for model in {trial.config.model for trial in waiting}:
+        made_with = {trial.name: result for trial, result in finished if trial.config.model == model and "origin" in result}
+        origin = origin_of(model) if made_with else ""
+        for name, result in made_with.items():
+            require_same_origin(out / name, result, origin)
 
 
 def _in_turn(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accelerator) -> Finished:

@@ -38,7 +38,7 @@ SOMETIMES: dict[str, Callable[[Method], bool]] = {
 RENAMED = {"loss.expected_positives": "train.expected_positives"}  # recipes and runs of 0.2.0
 OWN, PUBLISHED = "methods", "published"
 """Where a recipe has other defaults for single methods: always, and with `--protocol published`."""
-MODE, FEATURES = "train.mode", "model.features"
+MODE, FEATURES, BACKBONE = "train.mode", "model.features", "model.backbone"
 LINEAR: dict[str, Any] = {
     "train.epochs": 25,
     "train.batch_size": 16,
@@ -165,8 +165,11 @@ def settings(values: Mapping[str, Any], method: str, protocol: str, said: Mappin
 
 def _in_mode(values: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """The values with those that are usual in the mode: under a recipe made for it, over one made for another."""
+    has_features = [each.get(FEATURES) not in (None, "null") for each in (values, said)]
+    if has_features[1] and said.get(BACKBONE) is not None:
+        raise UserError(f"--backbone {said[BACKBONE]}: has no part in a training on --features; leave one of them out")
     made_for, asked_for = (
-        each.get(MODE) or ("linear" if each.get(FEATURES) not in (None, "null") else None) for each in (values, said)
+        each.get(MODE) or ("linear" if has else None) for each, has in zip((values, said), has_features, strict=True)
     )
     mode = asked_for or made_for or "full"
     if mode != "linear":

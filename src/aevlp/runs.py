@@ -80,7 +80,7 @@ class RunFolder:
         if not self.path.exists() or (self.path.is_dir() and not any(self._content())):
             return
         if not self.config.is_file():
-            raise UserError(f"--out {self.path}: exists and is not a run folder; choose another place")
+            raise UserError(f"--out {self.path}: exists and is not a run folder; choose another place, or move it away")
         if not overwrite:
             raise UserError(f"--out {self.path}: this run exists; continue it with --resume or replace it with --overwrite")
 
@@ -142,9 +142,11 @@ class RunFolder:
         if not self.result.is_file():
             return None
         try:
-            found: dict[str, Any] = json.loads(self.result.read_text())
+            found = json.loads(self.result.read_text())
         except ValueError as error:
             raise UserError(f"{self.result}: damaged ({error}); remove it, and --resume makes it again") from None
+        if not isinstance(found, dict):
+            raise UserError(f"{self.result}: damaged (no figures in it); remove it, and --resume makes it again")
         return found
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from accelerate.utils import broadcast
 from torch import Tensor
 
 from aevlp.conclusion import conclude
-from aevlp.config import Config, TrainOptions
+from aevlp.config import Config, ModelOptions, TrainOptions
 from aevlp.cores import one_core
 from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split, data_fingerprint
@@ -51,6 +51,21 @@ class Parts:
     source: Source
     classifier: Classifier
     features: OwnFeatures | None  # the user's own; the classifier is then a head alone
+    origin: str  # fingerprint of these features, or of the weights that the classifier begins with
+
+
+def require_fit(config: Config, data: Dataset) -> OwnFeatures | None:
+    """The user's own features, if any; like a table of prompts they must fit the image set."""
+    if config.method.source.asks_teacher:
+        class_prompts(config.teacher.prompts, config.teacher.prompt, data.classes)
+    if config.model.features is None:
+        return None
+    features = OwnFeatures(config.model.features)
+    splits = [split for split in (data.train, data.val, data.test) if split is not None]
+    for split in splits:
+        features.rows(split.names, split.name)
+    features.rows([name for split in splits for name in split.names])  # a file name may be that of one image in each
+    return features
 
 
 def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: Accelerator) -> Parts:
@@ -62,21 +77,21 @@ def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: 
             "use a multiple of their number"
         )
     labels = training_labels(data.train, method.loss)
-    if method.source.asks_teacher:  # a table of prompts that does not fit is told before a model is loaded
-        class_prompts(config.teacher.prompts, config.teacher.prompt, data.classes)
-    features = None
+    features = require_fit(config, data)  # told before a model is loaded
     classifier: Classifier
-    if config.model.features is None:
+    if features is None:
         classifier = build_classifier(config.model, data.classes, config.run.seed, method.head, config.head)
     else:
-        features = OwnFeatures(config.model.features)
-        splits = [split for split in (data.train, data.val, data.test) if split is not None]
-        for split in splits:
-            features.rows(split.names, split.name)
-        features.rows([name for split in splits for name in split.names])  # a file name may be that of one image in each
         classifier = build_feature_classifier(features, data.train.names, data.classes, config.run.seed, method.head, config.head)
     source = method.source.make(Task(data.train, data.classes, config, root, accelerator, data.val), config.source)
-    return Parts(labels, source, classifier, features)
+    return Parts(labels, source, classifier, features, origin_of(config.model, features))
+
+
+def origin_of(options: ModelOptions, features: OwnFeatures | None = None) -> str:
+    """Names what a classifier is made of: the user's own features, which are read unless given, or a backbone's weights."""
+    if options.features is None:
+        return backbone_of(options).fingerprint
+    return (features or OwnFeatures(options.features)).fingerprint()
 
 
 def sights(config: Config, parts: Parts, root: Path | None, accelerator: Accelerator) -> dict[str, Sight]:
@@ -86,8 +101,7 @@ def sights(config: Config, parts: Parts, root: Path | None, accelerator: Acceler
     if parts.features is not None:
         found["linear"] = parts.features
     elif mode != "full":
-        fingerprint = backbone_of(config.model).fingerprint
-        found["linear"] = BackboneFeatures(parts.classifier, fingerprint, config, root, accelerator)
+        found["linear"] = BackboneFeatures(parts.classifier, parts.origin, config, root, accelerator)
     if mode != "linear":
         found["full"] = as_files(config.model.image_size, config.train.workers)
     return found
@@ -99,12 +113,12 @@ def train(
     """Trains, keeps the best epoch's model in the run folder, evaluates it on the test split and returns the result."""
     method, source, classifier = config.method, parts.source, parts.classifier
     fingerprint = data_fingerprint(data)
-    features = None if parts.features is None else parts.features.fingerprint()
     state = run.load_checkpoint() or {}
     if state and state["data"] != fingerprint:
         raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
-    if state and state.get("features") != features:
-        raise UserError(f"--resume: {run.path} was started on other features; give the same --features")
+    if state and config.train.mode != "full" and state["origin"] != parts.origin:  # of a full training all weights are kept
+        other = "other features; give the same --features" if parts.features else "other weights of its backbone; put them back"
+        raise UserError(f"--resume: {run.path} was started on {other}, or choose another --out")
 
     if state:
         source.restore(state["source"])
@@ -178,7 +192,7 @@ def train(
             run.save_checkpoint(
                 {
                     "data": fingerprint,
-                    "features": features,
+                    "origin": parts.origin,
                     "history": history,
                     "expected_positives": expected,
                     "model": learner.state_dict(),
@@ -195,7 +209,7 @@ def train(
     if tracker is not None:
         tracker.close()
 
-    record = Record(history, quality, expected, source.chosen())
+    record = Record(history, quality, expected, source.chosen(), parts.origin)
     if accelerator.is_main_process:
         run.write_metrics(history)  # a run killed after its last checkpoint lacks the last line
     return conclude(config, data, source, run, accelerator, record, shown["full" if "full" in shown else "linear"])

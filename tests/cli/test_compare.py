@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.run import aevlp, refused, start
-from tests.colours import ColourTeacher, write_world
+from tests.colours import ColourTeacher, write_backbone, write_world
 
 
 @pytest.fixture(scope="module")
@@ -304,6 +304,19 @@ def test_a_run_that_was_started_otherwise_is_refused(capsys, world, bare, tmp_pa
     # What does not concern the method does not make it another run.
     more = ["--damp.top_k", "1,2", "--teacher", "tests.colours:teacher", "--damp.draws", "1"]
     assert aevlp(capsys, *words, "--methods", "an,aevlp", "--epochs", "1", *more).code == 0
+
+
+def test_results_of_other_images_or_weights_are_not_mixed(capsys, world, bare, tmp_path):
+    own = write_backbone(tmp_path / "backbone")
+    words = ["--out", tmp_path / "sweep", *bare, "--backbone", own, "--seeds", "1", "--epochs", "1"]
+    assert aevlp(capsys, "compare", world, *words, "--methods", "an").code == 0
+    other = write_world(tmp_path / "other", seed=5)
+    message = refused(capsys, "compare", other, *words, "--methods", "an,gr")
+    assert message == f"{tmp_path / 'sweep' / 'an-0'}: made of other images, labels or classes ({world}); choose another --out"
+    write_backbone(own, seed=5)
+    message = refused(capsys, "compare", world, *words, "--methods", "an,gr")
+    assert "an-0: made of other features, or of a backbone with other weights, than are there now" in message
+    assert runs_in(tmp_path / "sweep") == {"an-0"}
 
 
 def test_help_and_wrong_words_load_nothing_heavy():

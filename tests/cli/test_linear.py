@@ -16,7 +16,7 @@ from aevlp import load
 from aevlp.model import pixels_of
 from aevlp.model_folder import load_classifier
 from tests.cli.run import aevlp, refused, start
-from tests.colours import COLOURS
+from tests.colours import COLOURS, write_backbone
 
 LINEAR = ["--train.mode", "linear", "--train.head_learning_rate", "0.03", "--train.batch_size", "8"]
 
@@ -195,6 +195,21 @@ def test_other_features_are_not_resumed_with(capsys, world, features, own, tmp_p
     assert "was started on other features" in refused(capsys, *words, "--resume")
 
 
+@pytest.mark.parametrize("mode", ["linear", "linear-then-full"])
+def test_other_weights_of_the_backbone_are_not_resumed_with(capsys, world, plain, tmp_path, mode):
+    """Else a head would go on upon features that it was not made for, and they be stored as those of the new weights."""
+    folder = write_backbone(tmp_path / "backbone")
+    words = ["train", world, "--out", tmp_path / "run", *plain, "--backbone", folder, "--method", "an", "--train.mode", mode]
+    words += ["--train.linear_init", "2"] if mode == "linear-then-full" else []
+    assert aevlp(capsys, *words).code == 0
+    (tmp_path / "run" / "result.json").unlink()
+    write_backbone(folder, seed=5)
+    message = refused(capsys, *words, "--resume")
+    assert message == (
+        f"--resume: {tmp_path / 'run'} was started on other weights of its backbone; put them back, or choose another --out"
+    )
+
+
 def test_two_processes_warm_up_the_head_that_one_would(capsys, world, plain, tmp_path):
     """Then they train the backbone too, of which they did not hear before."""
     mode = ["--train.mode", "linear-then-full", "--train.linear_init", "1", "--epochs", "2", "--method", "gr"]
@@ -228,6 +243,9 @@ def test_a_warm_up_trains_the_head_first(capsys, world, plain, backbone, tmp_pat
 
 def test_what_cannot_be_trained_so_is_refused(capsys, world, plain, own, features, tmp_path):
     out = ["--out", tmp_path / "run"]
+    for command in ("train", "compare"):
+        message = refused(capsys, command, world, *out, *own, "--backbone", "demo")
+        assert message == "--backbone demo: has no part in a training on --features; leave one of them out"
     said = refused(capsys, "train", world, *out, *plain, "--train.mode", "linear", "--method", "boostlu+an")
     assert "the head boostlu needs a feature map" in said
     assert "--train.mode full" in said

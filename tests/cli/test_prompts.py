@@ -76,22 +76,23 @@ def test_a_table_of_other_classes_is_refused_before_the_teacher_is_loaded(capsys
     table.write_text(table.read_text().replace("yellow:", "yelow:"))
     end = "edit the table, or take the class names themselves with --prompts none"
     assert refused(capsys, *words, "--prompts", table) == (
-        f"--prompts {table}: no prompt for 1 of the 6 classes (yellow) and 1 that the image set does not have (yelow) "
-        f"(did you mean 'yellow'?); {end}"
+        f"--prompts {table}: no prompt for 1 of the 6 classes (yellow) and prompts for 1 class that the image set does not have "
+        f"(yelow) (did you mean 'yellow'?); {end}"
     )
     table.write_text("".join(line for line in table.read_text().splitlines(True) if "yel" not in line))
     assert refused(capsys, *words, "--prompts", table) == f"--prompts {table}: no prompt for 1 of the 6 classes (yellow); {end}"
     table.write_text(f"{table.read_text()}yellow: a yellow\nbeige: a beige\n")
     message = refused(capsys, *words, "--prompts", table)
-    assert message == f"--prompts {table}: 1 that the image set does not have (beige); {end}"
+    assert message == f"--prompts {table}: prompts for 1 class that the image set does not have (beige); {end}"
     assert not (tmp_path / "run").exists()
 
 
 def test_the_recipe_of_a_benchmark_on_other_classes_says_how_to_use_their_names(capsys, world, small, tmp_path):
     words = ["train", world, "--recipe", "voc", *small, "--epochs", "1", "--out", tmp_path / "run"]
     assert refused(capsys, *words) == (
-        "--prompts voc: no prompt for 6 of the 6 classes (black, blue, green, ...) and 20 that the image set does not have "
-        "(aeroplane, bicycle, bird, ...); write a table of your own, or take the class names themselves with --prompts none"
+        "--prompts voc: no prompt for 6 of the 6 classes (black, blue, green, ...) and prompts for 20 classes that the image set "
+        "does not have (aeroplane, bicycle, bird, ...); write a table of your own, or take the class names themselves with "
+        "--prompts none"
     )
     assert aevlp(capsys, *words, "--prompts", "none").code == 0
     assert read_recipe(tmp_path / "run" / "config.yaml")["teacher.prompts"] is None
@@ -104,6 +105,15 @@ def test_a_wrong_table_is_refused_before_anything_is_read(capsys, tmp_path, smal
     assert message == f"{file}, line 2: class 'red' is already on line 1; remove one, or list both prompts in it"
     message = refused(capsys, "tune", tmp_path / "nowhere", *small, "--prompts", "cocoa")
     assert message.startswith("--prompts cocoa: no such table or file (did you mean 'coco'?)")
+
+
+@pytest.mark.parametrize("command", [["compare", "--methods", "gr,aevlp"], ["reproduce", "fig2", "--quick"]])
+def test_a_table_of_other_classes_is_refused_before_a_sweep_begins(capsys, world, small, tmp_path, command):
+    """Not when it comes to the first method that asks the teacher."""
+    place = ["--data", world] if "fig2" in command else [world]
+    words = [*command, *place, "--seeds", "1", *small, "--prompts", "voc", "--out", tmp_path / "sweep"]
+    assert refused(capsys, *words).startswith("--prompts voc: no prompt for 6 of the 6 classes")
+    assert not list(tmp_path.glob("sweep/*"))
 
 
 def test_tables_can_be_compared(capsys, world, small, table, tmp_path):

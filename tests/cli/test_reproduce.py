@@ -7,6 +7,7 @@ import statistics
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aevlp.cache import store_root
@@ -304,6 +305,41 @@ def test_the_demo_world_is_drawn_and_quick_says_so(capsys, quick, tmp_path, monk
     assert (again.code, len(drawn)) == (0, 1)
 
 
+def test_one_folder_is_of_one_image_set(capsys, world, quick, tmp_path):
+    """Also where nothing in it is finished, and where only labels are in it."""
+    words = ["--seeds", "1", *quick, "--out", tmp_path / "tables"]
+    assert aevlp(capsys, "reproduce", "table3", "--data", world, *words).code == 0
+    other = write_world(tmp_path / "other", seed=5)
+    message = refused(capsys, "reproduce", "fig2", "--data", other, *words)
+    assert message.startswith(f"{tmp_path / 'tables'}: made of other images, labels or classes ({world})")
+    assert not (tmp_path / "tables" / "runs").exists()
+
+
+def test_rows_of_other_features_are_not_mixed(capsys, world, tmp_path):
+    file = tmp_path / "own.npz"
+    names = np.array([f"images/{path.name}" for path in sorted((world / "images").iterdir())])
+    rng = np.random.default_rng(0)
+    np.savez(file, features=rng.random((len(names), 8), np.float32), images=names)
+    words = ["reproduce", "fig2", "--data", world, "--seeds", "1", "--features", file, "--epochs", "1", "--device", "cpu"]
+    words += ["--out", tmp_path / "tables", "--teacher", "tests.colours:teacher"]
+    assert aevlp(capsys, *words).code == 0
+    assert aevlp(capsys, *words).code == 0
+    np.savez(file, features=rng.random((len(names), 8), np.float32), images=names)
+    assert "an-0: made of other features, or of a backbone with other weights, than are there now" in refused(capsys, *words)
+
+
+def test_damaged_files_of_a_run_are_named_or_done_without(capsys, world, pretended, tmp_path):
+    pretended({})
+    out = tmp_path / "tables"
+    words = ["reproduce", "fig3", "--data", world, "--seeds", "1", "--out", out, "--device", "cpu"]
+    assert aevlp(capsys, *words).code == 0
+    run = next((out / "runs").iterdir())
+    (run / "metrics.jsonl").write_text('{"epoch": 1, "images_per')
+    assert aevlp(capsys, *words).code == 0
+    (run / "result.json").write_text("[]")
+    assert refused(capsys, *words) == f"{run / 'result.json'}: damaged (no figures in it); remove it, and --resume makes it again"
+
+
 def test_what_is_wrong_is_refused_before_anything_is_computed(capsys, world, tmp_path):
     out = tmp_path / "tables"
     words = ["--data", world, "--out", out]
@@ -312,6 +348,9 @@ def test_what_is_wrong_is_refused_before_anything_is_computed(capsys, world, tmp
     missing = refused(capsys, "reproduce", "table1", "--data", tmp_path / "no", "--out", out)
     assert "no: no such file or folder" in missing
     assert "--out" in refused(capsys, "reproduce", "table1", "--data", world)
+    (tmp_path / "own.yaml").write_text("model:\n  features: own.npz\n")
+    own = refused(capsys, "reproduce", "table6", *words, "--recipe", tmp_path / "own.yaml", "--backbone", "a,b")
+    assert own.endswith("own.yaml: table6 compares backbones, and the recipe has features in place of one")
     assert not out.exists()
     (tmp_path / "file").write_text("")
     taken = refused(capsys, "reproduce", "table1", "--data", world, "--out", tmp_path / "file")

@@ -13,6 +13,7 @@ from aevlp.reproduce.place import RUNS
 from aevlp.reproduce.request import Request
 from aevlp.reproduce.scores import Score, made_of, outcomes_of
 from aevlp.reproduce.sheet import NOTHING, Sheet, mean_and_spread
+from aevlp.results import require_same_origin
 from aevlp.runs import RunFolder
 from aevlp.sweep import Failure
 
@@ -58,6 +59,7 @@ def distribution_sheet(request: Request, scores: Sequence[Score], data: Dataset)
     """The figure, with the CSV of its bins and a table of what is to be seen in it."""
     from aevlp.engine import make_accelerator
     from aevlp.reproduce import pictures
+    from aevlp.training import origin_of
 
     test = require_test(data)
     values: list[dict[str, Any]] = []
@@ -71,6 +73,8 @@ def distribution_sheet(request: Request, scores: Sequence[Score], data: Dataset)
             if isinstance(outcome, Failure):
                 continue
             run = RunFolder(request.out / RUNS / trial.name)
+            if trial.config.model.features is not None:  # the model is asked about what is in the file now
+                require_same_origin(run.path, outcome, origin_of(trial.config.model))
             found = test_probabilities(run, trial.config, test, make_accelerator(trial.config.engine))
             for kind, counts in histograms(found, test.judged_by).items():
                 total[kind] += counts

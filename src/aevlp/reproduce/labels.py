@@ -14,10 +14,10 @@ from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.files import write_json
 from aevlp.reproduce import paper
-from aevlp.reproduce.place import check_same_images
 from aevlp.reproduce.plan import Planned, flat, rows_of
 from aevlp.reproduce.request import Request
 from aevlp.reproduce.sheet import NOTHING, Sheet, mean_and_spread
+from aevlp.results import require_same_images
 from aevlp.runs import FREE
 from aevlp.sweep import Failure, Outcome, Trial, trials_of
 
@@ -123,7 +123,7 @@ def _kept(trial: Trial, out: Path, data: Dataset) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(file.read_text())
         before = found["options"]
-        check_same_images(file, found, data)
+        require_same_images(file, found, data)
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{file}: damaged; remove it, and the same command makes it again") from None
     now = {key: value for key, value in flat(trial.config).items() if key not in FREE}

@@ -63,7 +63,7 @@ def _sheet(request: Request, planned: Sequence[Planned], data: Dataset, column: 
     if request.target.kind == "labels":
         from aevlp.reproduce.labels import label_sheet
 
-        claim_place(request)
+        claim_place(request, data)
         return label_sheet(request, planned, data, column), []
 
     from aevlp.reproduce.distributions import distribution_sheet, require_test
@@ -71,7 +71,6 @@ def _sheet(request: Request, planned: Sequence[Planned], data: Dataset, column: 
 
     if request.target.kind == "distributions":
         require_test(data)
-    claim_place(request)
     scores = train_rows(request, planned, path, data)
     spent = [f"the epochs of all its trainings together {duration(training_seconds(request, scores))}"]
     if request.target.kind == "distributions":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aevlp.cache import store_root
 from aevlp.demo.scenes import write_world
@@ -47,10 +47,20 @@ def check_place(request: Request) -> None:
         )
 
 
-def claim_place(request: Request) -> None:
-    """Marks the folder as one of tables."""
-    if is_first_process() and not (request.out / MARK).is_file():
-        write_json(request.out / MARK, {"made_by": "aevlp reproduce", "quick": request.quick})
+def claim_place(request: Request, data: Dataset | None = None) -> None:
+    """Marks the folder as one of tables, of that image set; refused if they are of another one."""
+    file = request.out / MARK
+    known = json.loads(file.read_text()) if file.is_file() else {}
+    mark = {"made_by": "aevlp reproduce", "quick": request.quick, **known}
+    if data is not None:
+        from aevlp.data.splits import data_fingerprint
+        from aevlp.results import require_same_images
+
+        if "fingerprint" in known:
+            require_same_images(request.out, known, data)
+        mark |= {"data": str(data.train.root.resolve()), "fingerprint": data_fingerprint(data)}
+    if is_first_process() and mark != known:
+        write_json(file, mark)
 
 
 def image_set(request: Request, engine: EngineOptions) -> Path:
@@ -67,13 +77,3 @@ def image_set(request: Request, engine: EngineOptions) -> Path:
         write_world(world, **(QUICK_WORLD if request.quick else {}))
     accelerator.wait_for_everyone()
     return world
-
-
-def check_same_images(name: Path, made_of: dict[str, Any], data: Dataset) -> None:
-    """Refuses a result that an earlier call made of other images."""
-    from aevlp.data.splits import data_fingerprint
-
-    if made_of.get("fingerprint") != data_fingerprint(data):
-        raise UserError(
-            f"{name}: made of other images, labels or classes ({made_of.get('data', 'not known which')}); choose another --out"
-        )

@@ -61,6 +61,8 @@ def read_request(summary: str, argv: Sequence[str]) -> Request:
     said = {key: value for key, value in vars(given).items() if key in all_options() and key != "seed"}
     lines = target.lines
     if target.name == "table6":
+        if values.get("model.features") is not None:
+            raise UserError(f"--recipe {recipe}: table6 compares backbones, and the recipe has features in place of one")
         usual_backbone = values.get("model.backbone", all_options()["model.backbone"].default)
         lines = backbone_lines(usual_backbone, said.pop("model.backbone", None), said.get("model.image_size"))
     if data is None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.compare import train_all
 from aevlp.reproduce import paper
-from aevlp.reproduce.place import RUNS, check_same_images
+from aevlp.reproduce.place import RUNS, claim_place
 from aevlp.reproduce.plan import Planned, rows_of
 from aevlp.reproduce.ranks import agreement, ranks, rivals
 from aevlp.reproduce.request import Request
 from aevlp.reproduce.sheet import NOTHING, Sheet, mean_and_spread
 from aevlp.reproduce.targets import Target
+from aevlp.results import require_same_images
 from aevlp.runs import RunFolder
 from aevlp.sweep import FIGURES, MEASURED, Failure, Outcome, Trial, exact, trials_of
 
@@ -61,8 +63,8 @@ def train_rows(request: Request, planned: Sequence[Planned], path: Path, data: D
     trials = trials_of(request.recipe, rows_of(planned), request.seeds)
     for trial in trials:
         if (done := RunFolder(runs / trial.name).read_result()) is not None:
-            check_same_images(runs / trial.name, done, data)
-    outcomes = train_all(trials, path, runs, jobs=request.jobs)
+            require_same_images(runs / trial.name, done, data)
+    outcomes = train_all(trials, path, runs, jobs=request.jobs, keep=lambda _: claim_place(request, data))
     labels = {each.row.label for each in planned if each.row is not None}
     by_label = {label: [pair for pair in outcomes if pair[0].label == label] for label in labels}
     return [Score(each, by_label[each.row.label] if each.row is not None else []) for each in planned]
@@ -123,7 +125,8 @@ def _alike(scores: Sequence[Score], key: str) -> list[str]:
     ]
     if not pairs:
         return []
-    return [f"The same with every seed: {', '.join(pairs)}; what tells them apart came after the epoch whose model is kept."]
+    why = "what tells them apart may have come after the epoch whose model is kept"
+    return [f"The same with every seed: {', '.join(pairs)}; {why}."]
 
 
 def outcomes_of(scores: Sequence[Score]) -> list[tuple[str, object]]:
@@ -213,6 +216,7 @@ def training_seconds(request: Request, scores: Sequence[Score]) -> float:
     for name, outcome in outcomes_of(scores):
         file = request.out / RUNS / name / "metrics.jsonl"
         if isinstance(outcome, dict) and file.is_file():
-            rates = [json.loads(line)["images_per_second"] for line in file.read_text().splitlines()]
-            total += sum(outcome["images"]["train"] / rate for rate in rates)
+            with suppress(ValueError, LookupError, TypeError, ZeroDivisionError):  # a damaged file costs no more than a time
+                rates = [json.loads(line)["images_per_second"] for line in file.read_text().splitlines()]
+                total += sum(outcome["images"]["train"] / rate for rate in rates)
     return total
