@@ -115,7 +115,11 @@ class TrainedModel:
         if features.ndim != 2 or features.shape[1] != width:
             shape = list(features.shape)
             raise UserError(f"{self.given}: takes features [N, {width}], not {shape}; compute them as for training")
-        found: Floats = self._probabilities_of(torch.from_numpy(features.astype(np.float32))).cpu().numpy()
+        with np.errstate(over="ignore"):
+            values = features.astype(np.float32)
+        if not np.isfinite(values).all():
+            raise UserError(f"{self.given}: the features hold a value that is not a finite 32-bit number; compute them again")
+        found: Floats = self._probabilities_of(torch.from_numpy(values)).cpu().numpy()
         return found
 
     def require_images(self) -> None:

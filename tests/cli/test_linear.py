@@ -13,6 +13,7 @@ import torch
 import yaml
 
 from aevlp import load
+from aevlp.errors import UserError
 from aevlp.model import pixels_of
 from aevlp.model_folder import load_classifier
 from tests.cli.run import aevlp, refused, start
@@ -139,6 +140,8 @@ def test_own_features_are_learnt_from_and_asked_about(capsys, world, features, o
         found = load(run).predict(stored["features"])
     assert [float(row["red"]) for row in rows] == pytest.approx([each["red"] for each in found], abs=1e-6)
     assert load(run).labels(np.load(features)["features"][:1]) == [[name for name in rows[0]["labels"].split(";") if name]]
+    with pytest.raises(UserError, match="the features hold a value that is not a finite 32-bit number"):
+        load(run).predict(np.array([[np.nan, 1, 2, 3, 4, 1e300]]))
     card = (run / "model" / "README.md").read_text()
     assert "features of it, 6 numbers" in card
     assert "base_model" not in card
