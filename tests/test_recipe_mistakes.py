@@ -86,6 +86,7 @@ def test_nothing_is_begun_with_a_recipe_that_is_refused(capsys, world, tmp_path)
 
 OUT_OF_RANGE = [
     ("train:\n  epochs: 0\n", "aevlp", ", line 2: train.epochs must be at least 1, not 0"),
+    ("loss:\n  lambda2: 0.2\n", "aevlp", ": loss.lambda1 must be from 0 to --loss.lambda2 (0.2), not 0.4"),
     ("damp:\n  grid: 3\n  local_threshold: -2\n", "aevlp", ", line 3: damp.local_threshold must be at least 0, not -2.0"),
     ("loss:\n  expected_positives: -1\n", "aevlp", ", line 2: train.expected_positives must be above 0, not -1.0"),
     (
@@ -108,7 +109,9 @@ def test_a_value_out_of_range_is_named_with_its_line(capsys, world, tmp_path, co
 
 
 def test_what_the_user_says_is_not_blamed_on_the_recipe(capsys, world, tmp_path):
-    (tmp_path / "own.yaml").write_text("train:\n  epochs: 3\n")
-    words = [world, "--out", tmp_path / "run", "--recipe", tmp_path / "own.yaml", "--epochs", "0"]
-    assert refused(capsys, "train", *words) == "--train.epochs must be at least 1, not 0"
-    assert refused(capsys, "compare", *words, "--seeds", "1") == "--train.epochs must be at least 1, not 0"
+    (tmp_path / "own.yaml").write_text("train:\n  epochs: 3\nloss:\n  lambda1: 0.4\n")
+    words = [world, "--out", tmp_path / "run", "--recipe", tmp_path / "own.yaml"]
+    for command in (["train", *words], ["compare", *words, "--seeds", "1"]):
+        assert refused(capsys, *command, "--epochs", "0") == "--train.epochs must be at least 1, not 0"
+        message = refused(capsys, *command, "--loss.lambda2", "0.2")  # lambda1 is the recipe's, and was right there
+        assert message == "--loss.lambda1 must be from 0 to --loss.lambda2 (0.2), not 0.4"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aevlp.config import Config
-from aevlp.errors import OptionError, UserError
+from aevlp.errors import UserError
 from aevlp.methods import find_method
 from aevlp.options import Option, Parser
 from aevlp.recipe import (
@@ -18,10 +18,9 @@ from aevlp.recipe import (
     FEATURES,
     MODE,
     all_options,
-    build_config,
+    config_from,
     options_for,
     own_options,
-    placed,
     read_recipe,
     recipe_file,
     recipe_names,
@@ -47,12 +46,11 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
     if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
         path, values = started, read_recipe(started)  # a resumed run keeps what it was started with
         recipe, method = values.get("recipe", recipe), _method(first.method, values)
-        protocol = values.get("protocol", "common")
     else:
         path = recipe_file(recipe)
         values = read_recipe(path)
-        method, protocol = _method(first.method, values), first.protocol or values.get("protocol", "common")
-        values = settings(values, method, protocol, vars(first))
+        method = _method(first.method, values)
+        values = settings(values, method, first.protocol or values.get("protocol", "common"), vars(first))
 
     parser = Parser(command, summary)
     add(parser)
@@ -62,10 +60,7 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
         parser.add_option(option)
     _refuse_strangers(parser, [method])
     given = parser.read(argv)
-    try:
-        return given, build_config(recipe, method, {**values, **vars(given)})
-    except OptionError as error:
-        raise placed(error, path, method, protocol, vars(given)) from None
+    return given, config_from(path, recipe, method, values, vars(given))
 
 
 def swept(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Sweep]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -242,13 +242,31 @@ def build_config(recipe: str, method: str, values: Mapping[str, Any]) -> Config:
     )
 
 
-def placed(error: OptionError, path: Path, method: str, protocol: str, said: Container[str]) -> UserError:
-    """The error, with the line of the recipe if the wrong value stands there and is not what the user `said` instead."""
-    lines = {RENAMED.get(entry.key, entry.key): entry.line for entry in entries(path)}
-    keys = [key for prefix in ("", *_prefixes(method, protocol)) if (key := f"{prefix}{error.option}") in lines]
-    if error.option in said or not keys:
+def config_from(path: Path, recipe: str, method: str, values: Mapping[str, Any], said: Mapping[str, Any]) -> Config:
+    """The configuration from a recipe's `values` for the method and what is `said` instead; a wrong value is a UserError.
+
+    If the recipe is wrong whatever is said, that tells the line in its file, `path`.
+    """
+    try:
+        return build_config(recipe, method, {**values, **said})
+    except OptionError as error:
+        wrong = _out_of_range(recipe, method, values)
+        if wrong is None or wrong.option != error.option or error.option in said:
+            raise
+        protocol = said.get("protocol", values.get("protocol", "common"))
+        lines = {RENAMED.get(entry.key, entry.key): entry.line for entry in entries(path)}
+        keys = [key for prefix in ("", *_prefixes(method, protocol)) if (key := f"{prefix}{error.option}") in lines]
+        place, key = (f"{path}, line {lines[keys[-1]]}", keys[-1]) if keys else (path, error.option)  # or it has its default
+        raise UserError(f"{place}: {key} {error.wrong}") from None
+
+
+def _out_of_range(recipe: str, method: str, values: Mapping[str, Any]) -> OptionError | None:
+    """What is wrong with the recipe by itself, if anything."""
+    try:
+        build_config(recipe, method, values)
+    except OptionError as error:
         return error
-    return UserError(f"{path}, line {lines[keys[-1]]}: {keys[-1]} {error.wrong}")
+    return None
 
 
 def with_defaults(options: Iterable[Option], values: Mapping[str, Any]) -> list[Option]:

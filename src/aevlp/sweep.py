@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config import Config
-from aevlp.errors import OptionError
 from aevlp.methods import find_method
 from aevlp.options import show_value
-from aevlp.recipe import build_config, options_for, placed, read_recipe, recipe_file, settings
+from aevlp.recipe import config_from, options_for, read_recipe, recipe_file, settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -130,11 +129,8 @@ def concerning(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def config_of(recipe: str, values: Mapping[str, Any], method: str, said: Mapping[str, Any]) -> Config:
     """The configuration of a method with a recipe's values, where nothing else is said."""
-    protocol = said.get("protocol", values.get("protocol", "common"))
-    try:
-        return build_config(recipe, method, {**settings(values, method, protocol, said), **said})
-    except OptionError as error:
-        raise placed(error, recipe_file(recipe), method, protocol, said) from None
+    usual = settings(values, method, said.get("protocol", values.get("protocol", "common")), said)
+    return config_from(recipe_file(recipe), recipe, method, usual, said)
 
 
 def exact(value: Any) -> str:
