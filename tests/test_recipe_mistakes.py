@@ -81,6 +81,7 @@ def test_nothing_is_begun_with_a_recipe_that_is_refused(capsys, world, tmp_path)
     for command in (["train", world, "--out", tmp_path / "run"], ["compare", world, "--out", tmp_path / "run"]):
         assert "stands on line 2 already" in refused(capsys, *command, "--recipe", tmp_path / "own.yaml")
         assert "this is a folder" in refused(capsys, *command, "--recipe", tmp_path)
+        assert refused(capsys, *command, "--recipe", "").startswith("--recipe : no such recipe or file; known are ")
     assert not (tmp_path / "run").exists()
 
 

@@ -42,7 +42,7 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
     early.add_argument("--resume", action="store_true")
     first = early.parse_known_args(argv)[0]
 
-    recipe = first.recipe or "default"
+    recipe = "default" if first.recipe is None else first.recipe
     if first.resume and first.recipe is None and first.out and (started := RunFolder(Path(first.out)).config).is_file():
         path, values = started, read_recipe(started)  # a resumed run keeps what it was started with
         recipe, method = values.get("recipe", recipe), _method(first.method, values)
@@ -66,7 +66,7 @@ def configured(command: str, summary: str, argv: Sequence[str], add: Arguments) 
 def swept(command: str, summary: str, argv: Sequence[str], add: Arguments) -> tuple[Namespace, Sweep]:
     """The arguments and the sweep of a command that takes several methods, and a list of values for any option."""
     first = _early("recipe", "methods").parse_known_args(argv)[0]
-    recipe = first.recipe or "default"
+    recipe = "default" if first.recipe is None else first.recipe
     values = read_recipe(recipe_file(recipe))
     usual = values.get("method", "aevlp")
     methods = (usual if first.methods is None else first.methods).split(",")

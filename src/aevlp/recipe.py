@@ -59,8 +59,7 @@ def recipe_names() -> list[str]:
 
 def recipe_file(name: str) -> Path:
     """The file of a recipe: one that comes with the package, or a path to one's own."""
-    own = FOLDER / f"{name}.yaml"
-    path = own if own.is_file() else Path(name)
+    path = FOLDER / f"{name}.yaml" if name in recipe_names() else Path(name)
     if name and path.is_dir():
         inside = f"; a run's settings are in its {path / 'config.yaml'}" if (path / "config.yaml").is_file() else ""
         raise UserError(f"--recipe {name}: this is a folder; give a recipe's name or file{inside}")

@@ -45,7 +45,8 @@ def read_request(summary: str, argv: Sequence[str]) -> Request:
     for name in ("recipe", "data"):
         early.add_argument(f"--{name}", nargs="?")
     first = early.parse_known_args(argv)[0]
-    recipe = first.recipe or (DEMO if first.data in (None, DEMO) else "default")
+    usual_recipe = DEMO if first.data in (None, DEMO) else "default"
+    recipe = usual_recipe if first.recipe is None else first.recipe
     values = read_recipe(recipe_file(recipe))
     usual: dict[str, Any] = {"report": False} | ({} if "data.observe" in values else {"data.observe": "single"})
 
