@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache
 from io import BufferedRandom
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,8 +140,8 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
     """Refuses a set that cannot be trained on, prompts or features not made for it, and finished results of another one."""
     from aevlp.data.load import load
     from aevlp.data.splits import require_examples
-    from aevlp.results import require_same_images, require_same_origin
-    from aevlp.training import origin_of, require_fit
+    from aevlp.provenance import origin_of, require_same_images, require_same_origin
+    from aevlp.training import require_fit
 
     for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
         dataset = load(data, options, store_root(store))
@@ -152,11 +153,10 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
         for trial, result in finished:
             if trial.config.data == options:
                 require_same_images(out / trial.name, result, dataset)
-    for model in {trial.config.model for trial in waiting}:
-        made_with = {trial.name: result for trial, result in finished if trial.config.model == model and "origin" in result}
-        origin = origin_of(model) if made_with else ""
-        for name, result in made_with.items():
-            require_same_origin(out / name, result, origin)
+    origin, models = cache(origin_of), {trial.config.model for trial in waiting}
+    for trial, result in finished:
+        if trial.config.model in models and "origin" in result:  # older versions did not say it
+            require_same_origin(out / trial.name, result, origin(trial.config.model))
 
 
 def _in_turn(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accelerator) -> Finished:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,6 @@ from rich.table import Table
 from aevlp.config import Config
 from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split, data_fingerprint
-from aevlp.errors import UserError
 from aevlp.evaluate import Judged, judge
 from aevlp.files import write_text
 from aevlp.progress import duration
@@ -91,23 +90,6 @@ def summarize(config: Config, data: Dataset, record: Record, judged: Judged | No
             **{name: version(name) for name in ("aevlp", "torch", "transformers", "accelerate")},
         },
     }
-
-
-def require_same_images(path: Path, result: Mapping[str, Any], data: Dataset) -> None:
-    """Refuses a result at `path` that was made of other images, or does not say of which."""
-    if result.get("fingerprint") != data_fingerprint(data):
-        raise UserError(
-            f"{path}: made of other images, labels or classes ({result.get('data', 'not known which')}); choose another --out"
-        )
-
-
-def require_same_origin(path: Path, result: Mapping[str, Any], origin: str) -> None:
-    """Refuses a result at `path` that was made of other features, or a backbone with other weights; older ones do not say."""
-    if result.get("origin", origin) != origin:
-        raise UserError(
-            f"{path}: made of other features, or of a backbone with other weights, than are there now; "
-            "put those back, remove it, or choose another --out"
-        )
 
 
 def label_summary(judged: Judged | None) -> dict[str, float] | None:

@@ -16,7 +16,7 @@ from accelerate.utils import broadcast
 from torch import Tensor
 
 from aevlp.conclusion import conclude
-from aevlp.config import Config, ModelOptions, TrainOptions
+from aevlp.config import Config, TrainOptions
 from aevlp.cores import one_core
 from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split, data_fingerprint
@@ -27,10 +27,11 @@ from aevlp.features.kept import BackboneFeatures
 from aevlp.features.own import OwnFeatures
 from aevlp.loader import Batches, Inputs, TrainingOrder
 from aevlp.losses import Loss
-from aevlp.model import Classifier, backbone_of, build_classifier, head_of
+from aevlp.model import Classifier, build_classifier, head_of
 from aevlp.model_folder import save_classifier
 from aevlp.progress import progress
 from aevlp.prompts import class_prompts
+from aevlp.provenance import origin_of
 from aevlp.results import Record, best_epoch, describe_epoch, tracker_for
 from aevlp.runs import RunFolder
 from aevlp.seeds import seed_for
@@ -85,13 +86,6 @@ def gather_parts(config: Config, data: Dataset, root: Path | None, accelerator: 
         classifier = build_feature_classifier(features, data.train.names, data.classes, config.run.seed, method.head, config.head)
     source = method.source.make(Task(data.train, data.classes, config, root, accelerator, data.val), config.source)
     return Parts(labels, source, classifier, features, origin_of(config.model, features))
-
-
-def origin_of(options: ModelOptions, features: OwnFeatures | None = None) -> str:
-    """Names what a classifier is made of: the user's own features, which are read unless given, or a backbone's weights."""
-    if options.features is None:
-        return backbone_of(options).fingerprint
-    return (features or OwnFeatures(options.features)).fingerprint()
 
 
 def sights(config: Config, parts: Parts, root: Path | None, accelerator: Accelerator) -> dict[str, Sight]:

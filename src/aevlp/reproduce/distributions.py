@@ -13,7 +13,6 @@ from aevlp.reproduce.place import RUNS
 from aevlp.reproduce.request import Request
 from aevlp.reproduce.scores import Score, made_of, outcomes_of
 from aevlp.reproduce.sheet import NOTHING, Sheet, mean_and_spread
-from aevlp.results import require_same_origin
 from aevlp.runs import RunFolder
 from aevlp.sweep import Failure
 
@@ -58,8 +57,8 @@ def density(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
 def distribution_sheet(request: Request, scores: Sequence[Score], data: Dataset) -> Sheet:
     """The figure, with the CSV of its bins and a table of what is to be seen in it."""
     from aevlp.engine import make_accelerator
+    from aevlp.provenance import origin_of, require_same_origin
     from aevlp.reproduce import pictures
-    from aevlp.training import origin_of
 
     test = require_test(data)
     values: list[dict[str, Any]] = []

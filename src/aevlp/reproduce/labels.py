@@ -13,11 +13,11 @@ from aevlp.compare import failure_of
 from aevlp.engine import is_first_process
 from aevlp.errors import UserError
 from aevlp.files import write_json
+from aevlp.provenance import require_same_images
 from aevlp.reproduce import paper
 from aevlp.reproduce.plan import Planned, flat, rows_of
 from aevlp.reproduce.request import Request
 from aevlp.reproduce.sheet import NOTHING, Sheet, mean_and_spread
-from aevlp.results import require_same_images
 from aevlp.runs import FREE
 from aevlp.sweep import Failure, Outcome, Trial, trials_of
 

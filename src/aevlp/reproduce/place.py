@@ -54,7 +54,7 @@ def claim_place(request: Request, data: Dataset | None = None) -> None:
     mark = {"made_by": "aevlp reproduce", "quick": request.quick, **known}
     if data is not None:
         from aevlp.data.splits import data_fingerprint
-        from aevlp.results import require_same_images
+        from aevlp.provenance import require_same_images
 
         if "fingerprint" in known:
             require_same_images(request.out, known, data)

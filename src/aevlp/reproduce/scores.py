@@ -18,8 +18,6 @@ from aevlp.reproduce.ranks import agreement, ranks, rivals
 from aevlp.reproduce.request import Request
 from aevlp.reproduce.sheet import NOTHING, Sheet, mean_and_spread
 from aevlp.reproduce.targets import Target
-from aevlp.results import require_same_images
-from aevlp.runs import RunFolder
 from aevlp.sweep import FIGURES, MEASURED, Failure, Outcome, Trial, exact, trials_of
 
 if TYPE_CHECKING:
@@ -61,9 +59,6 @@ def train_rows(request: Request, planned: Sequence[Planned], path: Path, data: D
     """The rows with their outcomes, when all are trained; finished ones are taken as they are."""
     runs = request.out / RUNS
     trials = trials_of(request.recipe, rows_of(planned), request.seeds)
-    for trial in trials:
-        if (done := RunFolder(runs / trial.name).read_result()) is not None:
-            require_same_images(runs / trial.name, done, data)
     outcomes = train_all(trials, path, runs, jobs=request.jobs, keep=lambda _: claim_place(request, data))
     labels = {each.row.label for each in planned if each.row is not None}
     by_label = {label: [pair for pair in outcomes if pair[0].label == label] for label in labels}
