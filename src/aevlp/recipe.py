@@ -164,12 +164,9 @@ def settings(values: Mapping[str, Any], method: str, protocol: str, said: Mappin
 
 def _in_mode(values: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """The values with those that are usual in the mode: under a recipe made for it, over one made for another."""
-    has_features = [each.get(FEATURES) not in (None, "null") for each in (values, said)]
-    if has_features[1] and said.get(BACKBONE) is not None:
+    if _has_features(said) and said.get(BACKBONE) is not None:
         raise UserError(f"--backbone {said[BACKBONE]}: has no part in a training on --features; leave one of them out")
-    made_for, asked_for = (
-        each.get(MODE) or ("linear" if has else None) for each, has in zip((values, said), has_features, strict=True)
-    )
+    made_for, asked_for = _mode_of(values), _mode_of(said)
     mode = asked_for or made_for or "full"
     if mode != "linear":
         kept = {key: value for key, value in values.items() if key not in LINEAR} if made_for == "linear" else values
@@ -177,6 +174,15 @@ def _in_mode(values: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     if made_for == mode:
         return {**LINEAR, **values, MODE: mode}
     return {**values, **LINEAR, DRAWS: values.get(DRAWS) or LINEAR_DRAWS, MODE: mode}
+
+
+def _mode_of(values: Mapping[str, Any]) -> str | None:
+    """The mode that some values ask for; features leave no choice."""
+    return values.get(MODE) or ("linear" if _has_features(values) else None)
+
+
+def _has_features(values: Mapping[str, Any]) -> bool:
+    return values.get(FEATURES) not in (None, "null")
 
 
 def _of_method(values: Mapping[str, Any], method: str, protocol: str) -> dict[str, Any]:
