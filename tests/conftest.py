@@ -6,6 +6,7 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # tests run side by side; before torc
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
+from scripts.screenshot import Browser, find_browser
 
 from tests.colours import write_backbone, write_world
 
@@ -61,3 +62,12 @@ def plain(backbone) -> list[str]:
 def small(plain) -> list[str]:
     """The same for a method that asks a teacher."""
     return [*plain, "--teacher", "tests.colours:teacher", "--damp.temperature", "0.1"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium to look at pages with; tests of these are skipped where there is none."""
+    program = find_browser()
+    assert program is not None
+    with Browser(program) as made:
+        yield made

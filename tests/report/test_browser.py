@@ -1,7 +1,7 @@
 """Reports in a browser, opened from disk."""
 
 import pytest
-from scripts.screenshot import Browser, find_browser
+from scripts.screenshot import find_browser
 
 from aevlp.report.page import write_report
 from tests.report.made import evidence, picture, write_run
@@ -10,14 +10,6 @@ CLASSES = ("10 apples", "9 boats", "<img src=x onerror=alert(1)>", "</script><sc
 NAMES = "Array.from(document.querySelectorAll('#class-table tbody tr:not([hidden]) th'), (cell) => cell.textContent)"
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = find_browser()
-    assert program is not None
-    with Browser(program) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from scripts.screenshot import Browser, find_browser
+from scripts.screenshot import find_browser
 
 from tests.serve.talk import send_paths, served
 from tests.trained_runs import CALIBRATION, write_run
@@ -15,14 +15,6 @@ pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is i
 NAMES = "Array.from(document.querySelectorAll('.results .given .name, .results .none'), (each) => each.textContent)"
 NUMBERS = "Array.from(document.querySelectorAll('.results .given data'), (each) => Number(each.value))"
 STATUS = "document.getElementById('status').textContent"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = find_browser()
-    assert program is not None
-    with Browser(program) as made:
-        yield made
 
 
 def visit(browser, url, width=1000):
