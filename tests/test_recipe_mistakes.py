@@ -116,3 +116,6 @@ def test_what_the_user_says_is_not_blamed_on_the_recipe(capsys, world, tmp_path)
         assert refused(capsys, *command, "--epochs", "0") == "--train.epochs must be at least 1, not 0"
         message = refused(capsys, *command, "--loss.lambda2", "0.2")  # lambda1 is the recipe's, and was right there
         assert message == "--loss.lambda1 must be from 0 to --loss.lambda2 (0.2), not 0.4"
+    (tmp_path / "own.yaml").write_text("train:\n  epochs: 0\nloss:\n  lambda1: 0.4\n")  # wrong in what is said instead
+    message = refused(capsys, "train", *words, "--epochs", "3", "--loss.lambda2", "0.2")
+    assert message == "--loss.lambda1 must be from 0 to --loss.lambda2 (0.2), not 0.4"
