@@ -27,7 +27,7 @@ from aevlp.demo.things import THINGS
 
 CLASSES = tuple(sorted(THINGS))
 SPLITS = ("train", "test")
-STALE = 3600.0  # seconds; a drawing takes one or two minutes
+STALE = 3600.0  # seconds; a drawing takes about one minute
 
 _OVERSAMPLING = 2
 _SMALLEST_PART = 0.3  # of what it would show with nothing in front: less is hidden, not labelled
