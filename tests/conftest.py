@@ -6,7 +6,6 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # tests run side by side; before torc
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
-from scripts.screenshot import Browser, find_browser
 
 from tests.colours import write_backbone, write_world
 
@@ -67,6 +66,8 @@ def small(plain) -> list[str]:
 @pytest.fixture(scope="module")
 def browser():
     """A Chromium to look at pages with; tests of these are skipped where there is none."""
+    from scripts.screenshot import Browser, find_browser  # those who copy the tests need not have the scripts
+
     program = find_browser()
     assert program is not None
     with Browser(program) as made:
