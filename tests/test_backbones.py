@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from aevlp.checkpoints import local_checkpoint
 from aevlp.config import ModelOptions, TrainOptions
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.model import Classifier, build_classifier
 from aevlp.model_folder import load_classifier, save_classifier
 from aevlp.training import make_optimizer

@@ -18,7 +18,7 @@ import pytest
 import aevlp
 from aevlp import checkpoints
 from aevlp.checkpoints import Checkpoint, local_checkpoint, quiet_loading
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PROPOSED = "fedcba9876543210fedcba9876543210fedcba98"

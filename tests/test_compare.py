@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from aevlp.engine import environment_of_job
-from aevlp.errors import UserError
+from aevlp.core.engine import environment_of_job
+from aevlp.core.errors import UserError
 from aevlp.sweep import Failure, Sweep, csv_text, label, results_table
 
 

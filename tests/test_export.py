@@ -17,9 +17,9 @@ from aevlp import __version__, export
 from aevlp.checkpoints import ImageSettings
 from aevlp.commands.export import usage
 from aevlp.config import ModelOptions, ThresholdOptions
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_json
 from aevlp.export import export_onnx
-from aevlp.files import write_json
 from aevlp.heads import HEADS
 from aevlp.model import Classifier, build_classifier, pixels_of
 from aevlp.model_folder import load_classifier, save_classifier

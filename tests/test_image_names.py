@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.image_names import image_names, require_images
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aevlp.checkpoints import ImageSettings, image_settings
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from tests.test_checkpoints import write
 
 CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))

@@ -1,6 +1,6 @@
 import pytest
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.heads import HEADS
 from aevlp.losses import LOSSES
 from aevlp.methods import METHODS, find_method

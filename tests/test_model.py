@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from aevlp.config import ModelOptions
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.model import build_classifier
 from aevlp.model_folder import load_classifier, save_classifier
 from tests.heads.checkpoints import tiny, write_checkpoint

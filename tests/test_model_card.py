@@ -13,11 +13,11 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from PIL import Image
 
+from aevlp.core.citations import AEVLP, LARGE_LOSS
 from aevlp.heads import HEADS
 from aevlp.model import pixels_of
 from aevlp.model_card import escape, write_card
 from aevlp.model_folder import load_classifier
-from aevlp.papers import AEVLP, LARGE_LOSS
 from aevlp.runs import RunFolder
 from tests.cli.run import aevlp
 from tests.heads.checkpoints import IMAGE_SIZE

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file
 
 from aevlp.config import ModelOptions
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.model import build_classifier
 from aevlp.model_folder import load_classifier, save_classifier
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.teacher import load_teacher
 
 CPU = torch.device("cpu")

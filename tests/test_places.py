@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.places import places_of
 
 

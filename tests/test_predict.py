@@ -7,7 +7,7 @@ import torch
 from accelerate import Accelerator
 
 from aevlp import predict as module
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.places import places_of
 from aevlp.predict import MOST_WARNINGS, Answers, answers, shares, write_predictions
 from aevlp.prediction_formats import Format, Prediction

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from aevlp.core.errors import UserError
 from aevlp.data import read
-from aevlp.errors import UserError
 from aevlp.prediction_formats import FORMATS, Prediction, format_of
 
 CLASSES = ["dog", "big, red bus", "cät"]

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from aevlp.config import TeacherOptions
+from aevlp.core.errors import UserError
 from aevlp.damp.text import text_embeddings
-from aevlp.errors import UserError
 from aevlp.prompts import benchmark_classes, class_prompts, prompt_tables, read_table, table_file
 from aevlp.recipe import build_config, read_recipe, recipe_file, settings
 

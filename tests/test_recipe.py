@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser, describe, options_of, read_value
 from aevlp.methods import METHODS, find_method
-from aevlp.options import Parser, describe, options_of, read_value
 from aevlp.recipe import all_options, build_config, options_for, read_recipe, recipe_file, recipe_names, recipe_text, settings
 from aevlp.sources.damp import DampOptions
 from tests.cli.run import aevlp

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.recipe import read_recipe, recipe_file
 from tests.cli.run import refused
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.teacher import ClipTeacher, Teacher, load_teacher
 
 CPU = torch.device("cpu")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from aevlp.calibration import sigmoid
 from aevlp.config import Aim, ThresholdOptions
-from aevlp.errors import UserError
-from aevlp.files import write_json
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_json
 from aevlp.thresholds import Thresholds, as_json, fit_thresholds, read_thresholds, threshold
 
 AIMS: tuple[Aim, ...] = ("f1", "precision", "count")

@@ -9,8 +9,8 @@ from PIL import Image
 
 import aevlp
 from aevlp import trained
+from aevlp.core.errors import UserError
 from aevlp.data.images import BadImage
-from aevlp.errors import UserError
 from aevlp.model import pixels_of
 from aevlp.model_folder import load_classifier
 from tests.trained_runs import CALIBRATION, CLASSES, write_run, write_thresholds

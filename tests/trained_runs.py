@@ -7,7 +7,7 @@ import torch
 
 from aevlp.calibration import Calibration, Reliability
 from aevlp.config import ModelOptions
-from aevlp.files import write_json
+from aevlp.core.files import write_json
 from aevlp.model import build_classifier
 from aevlp.model_folder import save_classifier
 from aevlp.thresholds import Thresholds, as_json

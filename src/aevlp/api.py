@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import Any, Literal
 
 from aevlp.completion.records import Completed
-from aevlp.options import show_value
+from aevlp.core.options import show_value
 
 Name = str | PathLike[str]
 Options = Mapping[str, str | int | float | bool | None]
@@ -36,7 +36,7 @@ def train(
 ) -> dict[str, Any]:
     """The content of `result.json`, after training into the run folder `out` as `aevlp train DATA --out RUN` does.
 
-    What is None has the recipe's default. Raises `aevlp.errors.UserError` where the command would refuse.
+    What is None has the recipe's default. Raises `aevlp.core.errors.UserError` where the command would refuse.
     """
     from aevlp.commands.train import trained
 
@@ -68,7 +68,7 @@ def label(
 ) -> Iterator[Completed]:
     """Every image with its labels completed, after writing them to `out` as `aevlp label DATA --out FILE` does.
 
-    What is None has the command's default. Raises `aevlp.errors.UserError` where the command would refuse.
+    What is None has the command's default. Raises `aevlp.core.errors.UserError` where the command would refuse.
     """
     from aevlp.commands.label import completed
 

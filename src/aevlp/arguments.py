@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from aevlp.config import Config
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
+from aevlp.core.options import Option, Parser
 from aevlp.methods import find_method
-from aevlp.options import Option, Parser
 from aevlp.recipe import (
     BACKBONE,
     FEATURES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from aevlp.core.options import Option, options_of, show_value
 from aevlp.heads import HEADS
 from aevlp.losses import LOSSES
 from aevlp.methods import METHODS, Method
-from aevlp.options import Option, options_of, show_value
 from aevlp.recipe import options_for, own_options, settings, with_defaults
 from aevlp.sources import SOURCES
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aevlp
-from aevlp.errors import UserError, one_line
+from aevlp.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo

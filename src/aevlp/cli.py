@@ -19,7 +19,6 @@ from aevlp.commands.export import export
 from aevlp.commands.label import label
 from aevlp.commands.methods import methods
 from aevlp.commands.predict import predict
-from aevlp.commands.printing import show
 from aevlp.commands.report import report
 from aevlp.commands.reproduce import reproduce
 from aevlp.commands.score import score
@@ -28,9 +27,9 @@ from aevlp.commands.store import store
 from aevlp.commands.thresholds import thresholds
 from aevlp.commands.train import train
 from aevlp.commands.tune import tune
-from aevlp.engine import is_first_process, part_in_order
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
+from aevlp.core.engine import is_first_process, part_in_order
+from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.tables import show
 
 log = logging.getLogger("aevlp")
 WAIT = 10.0  # seconds

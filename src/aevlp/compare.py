@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.cache import store_root
-from aevlp.engine import environment_of_job, gpu_count, is_first_process
-from aevlp.errors import UserError, one_line
-from aevlp.files import write_text
-from aevlp.progress import duration
+from aevlp.core.engine import environment_of_job, gpu_count, is_first_process
+from aevlp.core.errors import UserError, one_line
+from aevlp.core.files import write_text
+from aevlp.core.progress import duration
 from aevlp.runs import RunFolder
 from aevlp.sweep import Failure, Outcome, Sweep, Trial, csv_text, exact, is_results_csv
 
@@ -123,7 +123,7 @@ def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
 
 def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Finished:
     """The trainings as they finish; a device or a precision that is not there is refused here, before the first."""
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
 
     engines = list(dict.fromkeys(trial.config.engine for trial in waiting))
     if jobs == 1:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.config import Config
+from aevlp.core.files import write_json
 from aevlp.data.splits import Dataset, Split
 from aevlp.evaluate import judge, probabilities
-from aevlp.files import write_json
 from aevlp.model_card import write_card
 from aevlp.model_folder import load_classifier
 from aevlp.report.evidence import gather, write_evidence

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from aevlp.errors import UserError, require
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import UserError, require
 from aevlp.heads.registry import HeadOptions
 from aevlp.losses.registry import LossOptions
 from aevlp.methods import Method
@@ -136,16 +137,6 @@ class ThresholdOptions:
         """Checks the ranges."""
         require(0 < self.precision <= 1, "thresholds.precision", "above 0 and at most 1", self.precision)
         require(self.shrinkage >= 0, "thresholds.shrinkage", "at least 0", self.shrinkage)
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """What computes, and in what precision; options without a section."""
-
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Device to compute on; auto: the fastest there is."""
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Arithmetic of the classifier's forward passes; losses are computed in fp32 always."""
 
 
 @dataclass(frozen=True)

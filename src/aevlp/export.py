@@ -24,9 +24,9 @@ import torch
 from torch import Tensor, nn
 
 from aevlp import __version__
-from aevlp.errors import UserError, one_line
+from aevlp.core.errors import UserError, one_line
+from aevlp.core.files import cannot_write
 from aevlp.features.classifier import FeatureClassifier
-from aevlp.files import cannot_write
 from aevlp.model import Classifier
 from aevlp.model_folder import load_classifier
 from aevlp.recipe import read_recipe

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
+from aevlp.core.errors import UserError
 from aevlp.data.files import is_hidden, is_image
 from aevlp.data.readers import table
 from aevlp.data.rows import SUFFIXES
-from aevlp.errors import UserError
 
 STANDARD_INPUT = "-"
 ANY_DEPTH = "**"

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from aevlp.core.seeds import seed_for
 from aevlp.data.images import BadImage
 from aevlp.model import pixels_of
-from aevlp.seeds import seed_for
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

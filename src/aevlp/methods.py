@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from aevlp.errors import UserError
+from aevlp.core.citations import (
+    AEVLP,
+    BOOST,
+    ENHANCEMENT,
+    LARGE_LOSS,
+    MUTUAL_INFORMATION,
+    SINGLE_POSITIVE,
+    UNKNOWN,
+    VISION_LANGUAGE,
+)
+from aevlp.core.errors import UserError, did_you_mean
 from aevlp.heads import HEADS, HeadKind
 from aevlp.losses import LOSSES, Loss
-from aevlp.nearest import did_you_mean
-from aevlp.papers import AEVLP, BOOST, ENHANCEMENT, LARGE_LOSS, MUTUAL_INFORMATION, SINGLE_POSITIVE, UNKNOWN, VISION_LANGUAGE
 from aevlp.sources import SOURCES, SourceKind
 
 

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from aevlp.checkpoints import Checkpoint, ImageSettings, image_settings, local_checkpoint, quiet_loading, read_json
 from aevlp.config import ModelOptions
+from aevlp.core.errors import UserError, one_line
+from aevlp.core.seeds import seed_for
 from aevlp.data.images import open_rgb
-from aevlp.errors import UserError, one_line
 from aevlp.heads import HeadKind, HeadOptions
 from aevlp.heads.layers import places, pooled
 from aevlp.heads.registry import OWN_TYPE
-from aevlp.seeds import seed_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

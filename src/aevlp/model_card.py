@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.checkpoints import read_json
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_text
 from aevlp.features.classifier import WIDTH
-from aevlp.files import write_text
 from aevlp.heads.registry import OWN_TYPE
 from aevlp.methods import Method, find_method
 from aevlp.model_folder import takes_features

@@ -16,9 +16,9 @@ from PIL import Image
 from safetensors import SafetensorError
 
 from aevlp.checkpoints import ImageSettings, image_settings, pickled_only, quiet_loading, read_json
-from aevlp.errors import UserError, one_line
+from aevlp.core.errors import UserError, one_line
+from aevlp.core.files import cannot_write, write_json
 from aevlp.features.classifier import WIDTH, FeatureClassifier, load_feature_classifier
-from aevlp.files import cannot_write, write_json
 from aevlp.heads import HEADS
 from aevlp.heads.registry import OWN_TYPE
 from aevlp.model import Classifier, OwnHead, replace_head

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from aevlp.cores import a_core_each
+from aevlp.core.torch_threads import a_core_each
 from aevlp.loader import ReadBatch
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelerate.utils import gather_object
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.features.own import OwnFeatures
 from aevlp.prediction_formats import Format, Prediction
 from aevlp.trained import Found, TrainedModel, in_batches

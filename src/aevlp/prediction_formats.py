@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 SHOWN = 5  # labels of an image, where no threshold says which
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from aevlp.config import ModelOptions
+from aevlp.core.errors import UserError
 from aevlp.data.splits import Dataset, data_fingerprint
-from aevlp.errors import UserError
 from aevlp.features.own import OwnFeatures
 from aevlp.model import backbone_of
 

@@ -9,22 +9,13 @@ from typing import Any
 
 import yaml
 
-from aevlp.config import (
-    Config,
-    DataOptions,
-    EngineOptions,
-    ModelOptions,
-    RunOptions,
-    TeacherOptions,
-    ThresholdOptions,
-    TrainOptions,
-)
-from aevlp.errors import OptionError, UserError
+from aevlp.config import Config, DataOptions, ModelOptions, RunOptions, TeacherOptions, ThresholdOptions, TrainOptions
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import OptionError, UserError, did_you_mean
+from aevlp.core.options import Option, describe, options_of, overlay, read_value, section_values
 from aevlp.heads import HEADS
 from aevlp.losses import LOSSES
 from aevlp.methods import METHODS, Method, find_method
-from aevlp.nearest import did_you_mean
-from aevlp.options import Option, describe, options_of, overlay, read_value, section_values
 from aevlp.recipe_lines import Entry, entries
 from aevlp.sources import SOURCES
 

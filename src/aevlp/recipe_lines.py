@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from aevlp.errors import UserError
-from aevlp.yaml_nodes import line_of, read_nodes
+from aevlp.core.errors import UserError
+from aevlp.core.yaml_nodes import line_of, read_nodes
 
 
 @dataclass(frozen=True)

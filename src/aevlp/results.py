@@ -17,11 +17,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from aevlp.config import Config
+from aevlp.core.files import write_text
+from aevlp.core.progress import duration
 from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split, data_fingerprint
 from aevlp.evaluate import Judged, judge
-from aevlp.files import write_text
-from aevlp.progress import duration
 from aevlp.thresholds import Thresholds
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from aevlp import __version__
 from aevlp.config import Config
-from aevlp.engine import is_first_process
-from aevlp.errors import UserError
-from aevlp.files import cannot_write, whole_file, write_json, write_text
-from aevlp.locks import Claim, claim_file
+from aevlp.core.engine import is_first_process
+from aevlp.core.errors import UserError
+from aevlp.core.files import cannot_write, whole_file, write_json, write_text
+from aevlp.core.locks import Claim, claim_file
 from aevlp.recipe import all_options, read_recipe, recipe_text
 
 # What may differ when a run is resumed: it decides where and how fast things are computed, not what.

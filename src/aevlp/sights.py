@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aevlp.config import Config
+from aevlp.core.errors import UserError
 from aevlp.data.splits import Split
-from aevlp.errors import UserError
 from aevlp.features.classifier import FeatureClassifier
 from aevlp.features.own import OwnFeatures
 from aevlp.loader import ImageFiles, Inputs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.cache import store_root
 from aevlp.config import Config
-from aevlp.engine import is_first_process
+from aevlp.core.engine import is_first_process
 from aevlp.runs import RunFolder, log_to
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def start_training(
     data = load(data_path, config.data, root)
     require_examples(data)
 
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
 
     return train_on(data, config, run, accelerator or make_accelerator(config.engine), resume=resume)
 

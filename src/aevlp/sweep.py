@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config import Config
+from aevlp.core.options import show_value
 from aevlp.methods import find_method
-from aevlp.options import show_value
 from aevlp.recipe import config_from, options_for, read_recipe, recipe_file, settings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from aevlp.checkpoints import Checkpoint, are_three_numbers, image_settings, local_checkpoint, quiet_loading
-from aevlp.errors import UserError, one_line
+from aevlp.core.errors import UserError, one_line
 
 TEXTS_AT_ONCE = 256
 

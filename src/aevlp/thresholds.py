@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from aevlp.calibration import Calibration, fit_calibration, from_json, logit, sigmoid
 from aevlp.config import Aim, ThresholdOptions
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.prevalence import Floats, Labels, estimated_mass, telling
 
 FORMAT = 1

@@ -16,9 +16,9 @@ from PIL import Image
 from torch import Tensor
 
 from aevlp.calibration import Calibration
+from aevlp.core.engine import autocast
+from aevlp.core.errors import UserError
 from aevlp.data.images import BadImage, upright_rgb
-from aevlp.engine import autocast
-from aevlp.errors import UserError
 from aevlp.features.classifier import FeatureClassifier
 from aevlp.features.own import OwnFeatures
 from aevlp.loader import read_ahead

@@ -17,10 +17,12 @@ from torch import Tensor
 
 from aevlp.conclusion import conclude
 from aevlp.config import Config, TrainOptions
-from aevlp.cores import one_core
+from aevlp.core.errors import UserError
+from aevlp.core.progress import progress
+from aevlp.core.seeds import seed_for
+from aevlp.core.torch_threads import one_core
 from aevlp.damp.quality import Quality
 from aevlp.data.splits import Dataset, Split, data_fingerprint
-from aevlp.errors import UserError
 from aevlp.evaluate import evaluate_split, over_images, probabilities
 from aevlp.features.classifier import build_feature_classifier
 from aevlp.features.kept import BackboneFeatures
@@ -29,12 +31,10 @@ from aevlp.loader import Batches, Inputs, TrainingOrder
 from aevlp.losses import Loss
 from aevlp.model import Classifier, build_classifier, head_of
 from aevlp.model_folder import save_classifier
-from aevlp.progress import progress
 from aevlp.prompts import class_prompts
 from aevlp.provenance import origin_of
 from aevlp.results import Record, best_epoch, describe_epoch, tracker_for
 from aevlp.runs import RunFolder
-from aevlp.seeds import seed_for
 from aevlp.sights import Sight, as_files
 from aevlp.sources import Moment, Source, Task
 

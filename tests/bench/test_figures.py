@@ -6,8 +6,7 @@ import torch
 
 from aevlp.bench.figures import FIGURES, growth, predict
 from aevlp.bench.registry import Bench
-from aevlp.config import EngineOptions
-from aevlp.engine import make_accelerator
+from aevlp.core.engine import EngineOptions, make_accelerator
 from tests.bench.tiny import TINY
 
 GOALS = {

@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from aevlp import load
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.model import pixels_of
 from aevlp.model_folder import load_classifier
 from tests.cli.run import aevlp, refused, start

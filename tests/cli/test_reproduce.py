@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from aevlp.cache import store_root
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.reproduce import place, targets
 from aevlp.runs import RunFolder
 from tests.cli.reproduced import check_picture, rows_of, started, table_of, write_benchmark

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aevlp.cache import store_root
-from aevlp.engine import make_accelerator
+from aevlp.core.engine import make_accelerator
 from aevlp.sources import Task
 from tests.cli.reproduced import check_picture, rows_of, table_of, write_benchmark
 from tests.cli.run import aevlp, refused

@@ -2,8 +2,8 @@
 
 import re
 
+from aevlp.core.errors import UserError
 from aevlp.damp.store import ViewStore
-from aevlp.errors import UserError
 from tests.cli.run import aevlp, refused, start
 from tests.colours import write_world
 

@@ -10,8 +10,8 @@ from pycocotools.coco import COCO  # type: ignore[import-untyped]
 
 from aevlp.completion.formats import FORMATS, write
 from aevlp.completion.formats.coco import AT_A_TIME, upright_size
+from aevlp.core.errors import UserError
 from aevlp.data.images import open_rgb
-from aevlp.errors import UserError
 from tests.completion.examples import CLASSES, RECORDS, record
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from aevlp.completion import complete as module
 from aevlp.completion.complete import Request, complete
+from aevlp.core.errors import UserError
 from aevlp.data.splits import Dataset, Split
-from aevlp.errors import UserError
 from aevlp.recipe import build_config
 from aevlp.runs import RunFolder
 from aevlp.thresholds import Thresholds

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aevlp.completion.formats import FORMATS, check, format_of, write
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from tests.completion.examples import CLASSES, RECORDS, record
 from tests.conftest import REPOSITORY
 

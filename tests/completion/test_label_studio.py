@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from aevlp.completion.formats import FORMATS, check
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from tests.completion.examples import CLASSES, RECORDS, record
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.damp import inventory
 from aevlp.damp.store import SHARD, ViewStore
-from aevlp.errors import UserError
 from tests.damp.test_store import KEY
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.damp.store import SHARD, StoreKey, ViewStore
 from aevlp.damp.views import ViewSettings
-from aevlp.errors import UserError
 
 VIEWS = ViewSettings(size=16, grid=2, overlap=0.2, augment=True, seed=0)
 KEY = StoreKey(teacher="t", mean=(0.5,) * 3, std=(0.5,) * 3, precision="fp32", views=VIEWS, images="i")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from aevlp.core.errors import UserError
 from aevlp.data.check import PerImage, Report, SplitReport, check, render
-from aevlp.errors import UserError
 
 Pictures = Callable[[list[str]], Path]
 

@@ -1,5 +1,5 @@
+from aevlp.core.errors import did_you_mean
 from aevlp.data.classes import some
-from aevlp.nearest import did_you_mean
 
 
 def test_the_nearest_name_whatever_its_case() -> None:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.data.pieces import file_of, folder_of, missing_files, refuse_empty, refuse_missing_images, unlisted_images
-from aevlp.errors import UserError
 
 
 def test_what_is_there_is_returned(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@ from itertools import count, islice
 
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.data.readers.table import image_names
 from aevlp.data.rows import Rows, columns_and_rows
-from aevlp.errors import UserError
 
 
 @pytest.mark.parametrize(

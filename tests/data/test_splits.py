@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.data import Dataset, ImageTable, Split, prepare
 from aevlp.data.single_positive import single_positives
 from aevlp.data.splits import require_examples
 from aevlp.data.table import Labels
-from aevlp.errors import UserError
 
 ROOT = Path("root")
 

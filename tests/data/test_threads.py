@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from aevlp.data.threads import in_threads
+from aevlp.core.threads import in_threads
 
 
 def test_results_are_in_order_and_counted_from_the_calling_thread() -> None:

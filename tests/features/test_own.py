@@ -4,8 +4,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.data.splits import Split
-from aevlp.errors import UserError
 from aevlp.features.own import OwnFeatures
 
 NAMES = ("a/1.jpg", "a/2.jpg", "b/3.jpg")

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.heads.boostlu import BoostOptions
 from aevlp.heads.layers import BoostedMap, places, pooled
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForImageClassification
 
 from aevlp.checkpoints import ImageSettings
 from aevlp.config import ModelOptions
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.heads import HEADS
 from aevlp.heads.boostlu import BoostOptions
 from aevlp.heads.latent import LatentOptions

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.heads.latent import LatentOptions
 from aevlp.heads.layers import Latent, divergence
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.losses import LOSSES
 from aevlp.losses.gr import GrOptions
 from aevlp.losses.ll_r import LlROptions

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from aevlp.core.engine import make_accelerator
 from aevlp.data.load import load
-from aevlp.engine import make_accelerator
 from aevlp.recipe import build_config
 from aevlp.training import gather_parts
 

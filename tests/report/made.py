@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from aevlp.calibration import fit_calibration
-from aevlp.files import write_json
+from aevlp.core.files import write_json
 from aevlp.report.curves import calibrated, extremes, histograms, precision_recall
 from aevlp.report.evidence import Evidence, write_evidence
 from aevlp.report.exhibits import Exhibit, Gallery, Tile

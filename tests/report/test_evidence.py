@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from aevlp.core.errors import UserError
 from aevlp.damp.labels import scores
 from aevlp.damp.views import decode, plan_views
 from aevlp.data.splits import Dataset
-from aevlp.errors import UserError
 from aevlp.evaluate import evaluate, probabilities
 from aevlp.report import evidence as module
 from aevlp.report.evidence import gather, read_evidence, write_evidence

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.report import charts
 from aevlp.report import page as module
 from aevlp.report.exhibits import Gallery

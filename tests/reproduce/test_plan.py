@@ -2,7 +2,7 @@ import pytest
 
 from aevlp.arguments import configured
 from aevlp.compare import _command
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.reproduce.plan import Planned, differences, plan, rows_of
 from aevlp.reproduce.request import Request, read_request
 from aevlp.sweep import trials_of

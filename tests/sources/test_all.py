@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.sources import SOURCES
 from tests.sources.tasks import epoch_of, make, some_labels, through_a_file
 

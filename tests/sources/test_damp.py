@@ -10,11 +10,11 @@ import torch
 from accelerate import Accelerator
 
 from aevlp.checkpoints import IMAGENET_MEAN, IMAGENET_STD
+from aevlp.core.engine import teacher_precision
+from aevlp.core.errors import UserError
 from aevlp.damp.labels import final_scores, scores
 from aevlp.damp.quality import precision_recall
 from aevlp.data import Dataset, prepare, read
-from aevlp.engine import teacher_precision
-from aevlp.errors import UserError
 from aevlp.recipe import build_config
 from aevlp.sources import Task
 from aevlp.sources.damp import Damp

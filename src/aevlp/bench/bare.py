@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from aevlp.config import Config
-from aevlp.cores import a_core_each
-from aevlp.engine import autocast, teacher_precision
+from aevlp.core.engine import autocast, teacher_precision
+from aevlp.core.torch_threads import a_core_each
 from aevlp.model import Classifier
 from aevlp.teacher import Teacher
 from aevlp.training import make_optimizer

@@ -16,16 +16,16 @@ from torch.utils.data import Dataset as Items
 
 from aevlp.bench.straightforward import decoded_twice, views_of
 from aevlp.config import Config
+from aevlp.core.engine import autocast, teacher_precision
+from aevlp.core.seeds import seed_for
 from aevlp.damp.labels import pseudo_labels, scores
 from aevlp.damp.text import class_embeddings, noise_weights, text_embeddings
 from aevlp.damp.views import ViewSettings, plan_views
 from aevlp.data.splits import Dataset
-from aevlp.engine import autocast, teacher_precision
 from aevlp.evaluate import evaluate_split
 from aevlp.loader import ImageFiles, Item, TrainingOrder
 from aevlp.model import build_classifier
 from aevlp.prompts import class_prompts
-from aevlp.seeds import seed_for
 from aevlp.sources.damp import DampOptions
 from aevlp.teacher import Teacher, load_teacher
 from aevlp.training import expected_positives, make_optimizer

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from aevlp.bench.figures import FIGURES
 from aevlp.bench.registry import Row
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 PACKAGES = ("aevlp", "torch", "transformers", "accelerate", "numpy", "pillow")
 

@@ -10,9 +10,8 @@ from tempfile import TemporaryDirectory
 
 from aevlp.bench.figures import FIGURES
 from aevlp.bench.registry import Bench, Figure, Row
-from aevlp.config import EngineOptions
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import UserError, did_you_mean
 
 log = logging.getLogger("aevlp.bench")
 
@@ -31,7 +30,7 @@ def chosen(only: str | None) -> list[Figure]:
 
 def measure(figures: Sequence[Figure], engine: EngineOptions, repeats: int | None) -> Mapping[str, list[Row]]:
     """Name -> rows of each figure; `repeats`: rounds, None: as many as the figure's own setting says."""
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
 
     accelerator = make_accelerator(engine)
     rounds = {} if repeats is None else {"repeats": repeats}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aevlp.commands.printing import show
-from aevlp.config import EngineOptions
-from aevlp.errors import require
-from aevlp.options import Parser, options_of
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import require
+from aevlp.core.options import Parser, options_of
+from aevlp.core.tables import show
 
 
 def bench(argv: Sequence[str]) -> None:
@@ -25,7 +25,7 @@ def bench(argv: Sequence[str]) -> None:
 
     from aevlp.bench.report import check_free, overview, record, table
     from aevlp.bench.run import chosen, measure
-    from aevlp.files import write_json
+    from aevlp.core.files import write_json
 
     if given.list:
         show(overview())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aevlp.commands.printing import show
 from aevlp.config import DataOptions
-from aevlp.errors import UserError
-from aevlp.options import Parser, options_of
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser, options_of
+from aevlp.core.tables import show
 
 
 def check(argv: Sequence[str]) -> None:
@@ -20,9 +20,9 @@ def check(argv: Sequence[str]) -> None:
         parser.add_option(option)
     given = vars(parser.read(argv))
 
+    from aevlp.core.progress import progress
     from aevlp.data import read
     from aevlp.data.check import render, report_on
-    from aevlp.progress import progress
 
     path, values = given["data"], {o.key.removeprefix("data."): given.get(o.key, o.default) for o in data_options}
     table = read(path, values.pop("format"))

@@ -9,9 +9,9 @@ from aevlp.arguments import swept
 from aevlp.commands.printing import conclude
 from aevlp.compare import check_place
 from aevlp.compare import compare as run_sweep
-from aevlp.engine import is_first_process
-from aevlp.errors import require
-from aevlp.options import Parser
+from aevlp.core.engine import is_first_process
+from aevlp.core.errors import require
+from aevlp.core.options import Parser
 
 
 def compare(argv: Sequence[str]) -> None:

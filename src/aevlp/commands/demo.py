@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aevlp.commands.printing import conclude
-from aevlp.config import EngineOptions
-from aevlp.engine import is_first_process
-from aevlp.errors import require
-from aevlp.options import Parser, options_of
+from aevlp.core.engine import EngineOptions, is_first_process
+from aevlp.core.errors import require
+from aevlp.core.options import Parser, options_of
 
 
 def demo(argv: Sequence[str]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aevlp.commands.judging import add_arguments, judging
-from aevlp.commands.printing import show
-from aevlp.errors import UserError
-from aevlp.options import Parser
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 
 
 def evaluate(argv: Sequence[str]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from aevlp.commands.printing import show
-from aevlp.errors import UserError
-from aevlp.options import Parser
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 from aevlp.runs import open_run
 
 FORMATS = ("onnx",)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aevlp.cache import store_root
-from aevlp.config import Config, DataOptions, EngineOptions, ModelOptions
-from aevlp.errors import UserError
-from aevlp.options import Parser, options_of
+from aevlp.config import Config, DataOptions, ModelOptions
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser, options_of
 from aevlp.recipe import FEATURES, MODE, build_config, read_recipe
 from aevlp.runs import RunFolder, open_run
 
@@ -60,7 +61,7 @@ def judging(given: Namespace) -> Judging:
 
     classes, split = load_split(given.data, config.data, store_root(config.run.store), given.split)
 
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
     from aevlp.evaluate import probabilities
     from aevlp.model_folder import load_classifier
     from aevlp.sights import sight_of

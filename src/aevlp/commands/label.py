@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from aevlp.arguments import configured
 from aevlp.cache import store_root
 from aevlp.commands.judging import require_same_classes
-from aevlp.commands.printing import show
 from aevlp.completion.formats import FORMATS, OPTION, check, check_place, format_of, write
 from aevlp.config import Config
-from aevlp.errors import UserError, require
-from aevlp.options import Parser
+from aevlp.core.errors import UserError, require
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 from aevlp.runs import RunFolder, open_run
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def completed(argv: Sequence[str]) -> tuple[Completion, Path]:
     check(format, out, root=data.train.root, classes=data.classes, image_prefix=given.image_prefix)
 
     from aevlp.completion.complete import Request, complete
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
     from aevlp.model_folder import model_classes
 
     if run is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aevlp.catalogue import method_table, page
-from aevlp.commands.printing import show
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 from aevlp.methods import METHODS, find_method
-from aevlp.options import Parser
 from aevlp.recipe import read_recipe, recipe_file
 
 

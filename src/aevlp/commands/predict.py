@@ -11,13 +11,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aevlp.commands.printing import to_a_reader
-from aevlp.config import EngineOptions
-from aevlp.errors import UserError, require
-from aevlp.files import whole_file
-from aevlp.options import Parser, options_of
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import UserError, require
+from aevlp.core.files import whole_file
+from aevlp.core.options import Parser, options_of
+from aevlp.core.progress import progress
+from aevlp.core.tables import to_a_reader
 from aevlp.prediction_formats import FORMATS, format_of
-from aevlp.progress import progress
 
 if TYPE_CHECKING:
     from aevlp.features.own import OwnFeatures
@@ -62,7 +62,7 @@ def predict(argv: Sequence[str]) -> None:
     if rows is None:
         require_images(given.paths)
 
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
     from aevlp.predict import answers, write_predictions
     from aevlp.trained import TrainedModel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aevlp.commands.printing import show
-from aevlp.options import Parser
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 from aevlp.runs import open_run
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aevlp.commands.printing import show
 from aevlp.compare import stop_for_failures
+from aevlp.core.tables import show
 from aevlp.reproduce.request import read_request
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from aevlp.arguments import configured
 from aevlp.cache import store_root
-from aevlp.errors import UserError
-from aevlp.options import Parser
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
 from aevlp.sources import Task
 
 
@@ -29,7 +29,7 @@ def score(argv: Sequence[str]) -> None:
     root = store_root(config.run.store)
     data = load(given.data, config.data, root)
 
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
 
     task = Task(data.train, data.classes, config, root, make_accelerator(config.engine))
     config.method.source.make(task, config.source).fill()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from aevlp.config import EngineOptions
-from aevlp.errors import UserError, require
-from aevlp.options import Parser, options_of
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import UserError, require
+from aevlp.core.options import Parser, options_of
 
 log = logging.getLogger("aevlp")
 PACKAGES = {"fastapi": "fastapi", "uvicorn": "uvicorn", "python_multipart": "python-multipart"}  # the extra `serve`
@@ -39,7 +39,7 @@ def serve(argv: Sequence[str]) -> None:
     with listening_socket(given.host, given.port) as listener:
         import torch
 
-        from aevlp.engine import make_accelerator
+        from aevlp.core.engine import make_accelerator
         from aevlp.serve.about import about
         from aevlp.serve.answers import limits_for
         from aevlp.serve.app import make_app

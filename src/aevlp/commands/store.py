@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aevlp.cache import store_root
-from aevlp.commands.printing import show
-from aevlp.errors import UserError, require
-from aevlp.options import Parser
+from aevlp.core.errors import UserError, require
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 
 STORE_ACTIONS = {
     "list": "List what is kept of the views: of which images, by which model, how much, when last used.",

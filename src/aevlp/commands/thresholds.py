@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aevlp.commands.judging import add_arguments, judging
-from aevlp.commands.printing import show
 from aevlp.config import ThresholdOptions, TrainOptions
-from aevlp.options import Parser, options_of
+from aevlp.core.options import Parser, options_of
+from aevlp.core.tables import show
 
 
 def thresholds(argv: Sequence[str]) -> None:

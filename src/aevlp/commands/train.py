@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from aevlp.arguments import configured
-from aevlp.commands.printing import show
-from aevlp.errors import UserError
-from aevlp.options import Parser
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 from aevlp.runs import RunFolder
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from aevlp.arguments import configured
 from aevlp.cache import store_root
-from aevlp.commands.printing import show
-from aevlp.errors import UserError
-from aevlp.options import Parser
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
 from aevlp.sources import Task
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def tune(argv: Sequence[str]) -> None:
     root = store_root(config.run.store)
     data = load(given.data, config.data, root)
 
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
     from aevlp.recipe import recipe_text
     from aevlp.sources.damp import Damp, DampOptions
 
@@ -58,7 +58,7 @@ def tune(argv: Sequence[str]) -> None:
     if not accelerator.is_main_process:
         return
 
-    from aevlp.files import write_text
+    from aevlp.core.files import write_text
 
     show(_table(tuning, str(given.data)))
     if remark:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from aevlp.completion.records import Completed, Opinion
 from aevlp.completion.weighing import Flags, Question, Said, Weighing, estimated_question, question, weigh
 from aevlp.config import Config
+from aevlp.core.errors import UserError
+from aevlp.core.seeds import seed_for
 from aevlp.data.splits import Dataset, Split
-from aevlp.errors import UserError
 from aevlp.prevalence import Labels, observed_like
 from aevlp.runs import RunFolder
-from aevlp.seeds import seed_for
 from aevlp.sources import Task
 
 if TYPE_CHECKING:

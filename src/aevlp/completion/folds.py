@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.config import Config
+from aevlp.core.seeds import seed_for
 from aevlp.data.splits import Dataset, data_fingerprint
 from aevlp.runs import RunFolder
-from aevlp.seeds import seed_for
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

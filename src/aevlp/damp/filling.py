@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from accelerate.utils import gather_object
 
+from aevlp.core.locks import Claim
+from aevlp.core.progress import progress
 from aevlp.damp.scoring import Job
 from aevlp.damp.store import Embeddings, ViewStore
 from aevlp.data.splits import Split
-from aevlp.locks import Claim
-from aevlp.progress import progress
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

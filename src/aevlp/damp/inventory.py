@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from aevlp.core.errors import UserError
+from aevlp.core.locks import claim_folder
+from aevlp.core.progress import progress
+from aevlp.core.threads import in_threads
 from aevlp.damp.store import FORMAT, clear_dead, damage_of, read_manifest, shards_of
-from aevlp.data.threads import in_threads
-from aevlp.errors import UserError
-from aevlp.locks import claim_folder
-from aevlp.progress import progress
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,7 +13,10 @@ import torch
 from torch import Tensor
 
 from aevlp.checkpoints import IMAGENET_MEAN, IMAGENET_STD
-from aevlp.cores import a_core_each
+from aevlp.core.engine import teacher_precision
+from aevlp.core.errors import UserError
+from aevlp.core.seeds import seed_for
+from aevlp.core.torch_threads import a_core_each
 from aevlp.damp.filling import fill, shard_job
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.store import Embeddings, StoreKey, ViewStore, shards_of
@@ -21,10 +24,7 @@ from aevlp.damp.text import text_embeddings
 from aevlp.damp.views import ViewSettings
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Split
-from aevlp.engine import teacher_precision
-from aevlp.errors import UserError
 from aevlp.prompts import class_prompts, digest_of
-from aevlp.seeds import seed_for
 from aevlp.sources.registry import Task
 from aevlp.teacher import Teacher, load_teacher
 

@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from aevlp.cores import a_core_each
+from aevlp.core.engine import autocast, can_resize
+from aevlp.core.torch_threads import a_core_each
 from aevlp.damp.store import Embeddings
 from aevlp.damp.views import ViewSettings, decode, plan_views, render
-from aevlp.engine import autocast, can_resize
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.data.threads import in_threads
-from aevlp.errors import UserError
-from aevlp.files import cannot_write, whole_file, write_json
-from aevlp.locks import Claim, claim_file, hold_folder
+from aevlp.core.errors import UserError
+from aevlp.core.files import cannot_write, whole_file, write_json
+from aevlp.core.locks import Claim, claim_file, hold_folder
+from aevlp.core.threads import in_threads
 
 if TYPE_CHECKING:
     from aevlp.damp.views import ViewSettings  # loads torch

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from aevlp.core.errors import UserError
 from aevlp.data.classes import some
 from aevlp.data.expected import Comparison, compared
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
 from aevlp.data.splits import Observe, Zeros, hold_out, labels_of, prepare, require_examples
 from aevlp.data.table import SPLITS, ImageTable, Labels
-from aevlp.errors import UserError
 
 MOST_FILES = 20
 MOST_GROUPS = 5

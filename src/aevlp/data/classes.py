@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
+from aevlp.core.errors import UserError, did_you_mean
 
 CLASSES_FILE = "classes.txt"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-from aevlp.data.threads import in_threads
+from aevlp.core.threads import in_threads
 
 BLOCK = 4096
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aevlp.data.threads import in_threads
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
+from aevlp.core.threads import in_threads
 
 if TYPE_CHECKING:
     from PIL import Image

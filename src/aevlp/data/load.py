@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from aevlp.config import DataOptions
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_json
+from aevlp.core.progress import progress
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
 from aevlp.data.splits import Dataset, Split, complete_split, prepare
 from aevlp.data.table import ImageTable
-from aevlp.errors import UserError
-from aevlp.files import write_json
-from aevlp.progress import progress
 
 log = logging.getLogger("aevlp")
 

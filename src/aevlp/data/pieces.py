@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
+from aevlp.core.errors import UserError
 from aevlp.data.classes import some
 from aevlp.data.files import is_image
-from aevlp.errors import UserError
 
 MOST_LOOKED_FOR = 3
 """Missing images that are looked for under another spelling: if files are spelt otherwise, most are."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from aevlp.core.errors import UserError
 from aevlp.data.classes import lines_of, some
-from aevlp.errors import UserError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".jsonl")

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from aevlp.core.errors import UserError
 from aevlp.data.classes import some
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.single_positive import SEED, single_positives
 from aevlp.data.table import ImageTable, Labels, Paths
-from aevlp.errors import UserError
 
 Observe = Literal["given", "single"]
 Zeros = Literal["unknown", "negative"]

@@ -23,7 +23,7 @@ def tour(out: Path, methods: Sequence[str], seeds: int, engine: Mapping[str, Any
     trials = sweep.trials(seeds)  # a wrong name is said before the work begins
     world = out / "world"
 
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
 
     accelerator = make_accelerator(trials[0].config.engine)
     if accelerator.is_main_process and not world.is_dir():

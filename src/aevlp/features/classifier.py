@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from aevlp.checkpoints import WEIGHTS
+from aevlp.core.files import write_json
+from aevlp.core.seeds import seed_for
 from aevlp.features.own import OwnFeatures
-from aevlp.files import write_json
 from aevlp.heads import HEADS, HeadKind, HeadOptions
 from aevlp.heads.registry import OWN_TYPE
 from aevlp.model import Classifier, OwnHead
-from aevlp.seeds import seed_for
 
 WIDTH = "features"
 

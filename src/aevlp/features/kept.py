@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from aevlp.config import Config
+from aevlp.core.errors import UserError
 from aevlp.damp.filling import ShardJob, fill
 from aevlp.damp.store import Embeddings, Key, ViewStore, shards_of
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Split
-from aevlp.errors import UserError
 from aevlp.evaluate import over_images
 from aevlp.loader import FeatureRows, ImageFiles, read_ahead
 from aevlp.model import Classifier, pixels_of

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from aevlp.core.errors import UserError, one_line
 from aevlp.data.classes import some
 from aevlp.data.splits import Split
-from aevlp.errors import UserError, one_line
 from aevlp.loader import FeatureRows
 
 FEATURES, IMAGES, FLIPPED = "features", "images", "flipped"

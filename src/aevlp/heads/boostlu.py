@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aevlp.errors import require
+from aevlp.core.citations import BOOST
+from aevlp.core.errors import require
 from aevlp.heads.registry import HeadOptions, register_head
-from aevlp.papers import BOOST
 
 if TYPE_CHECKING:
     from torch import nn

@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aevlp.errors import require
+from aevlp.core.citations import MUTUAL_INFORMATION
+from aevlp.core.errors import require
 from aevlp.heads.registry import HeadOptions, register_head
-from aevlp.papers import MUTUAL_INFORMATION
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aevlp.summaries import summary_of
+from aevlp.core.summaries import summary_of
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aevlp.errors import require
+from aevlp.core.citations import UNKNOWN
+from aevlp.core.errors import require
 from aevlp.losses.cells import by_label, entropy, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
-from aevlp.papers import UNKNOWN
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
+from aevlp.core.citations import AEVLP
+from aevlp.core.errors import require
 from aevlp.losses.cells import by_label, log_probabilities, surplus
 from aevlp.losses.gr import GrOptions, closeness, unknown_loss
 from aevlp.losses.registry import register_loss
-from aevlp.papers import AEVLP
 
 if TYPE_CHECKING:
     from torch import Tensor

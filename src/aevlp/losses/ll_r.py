@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
+from aevlp.core.citations import LARGE_LOSS
+from aevlp.core.errors import require
 from aevlp.losses.cells import log_probabilities
 from aevlp.losses.large import large_cells, large_count
 from aevlp.losses.registry import LossOptions, register_loss
-from aevlp.papers import LARGE_LOSS
 
 if TYPE_CHECKING:
     from torch import Tensor

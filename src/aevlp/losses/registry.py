@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aevlp.summaries import summary_of
+from aevlp.core.summaries import summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aevlp.errors import require
+from aevlp.core.citations import ENHANCEMENT
+from aevlp.core.errors import require
 from aevlp.losses.cells import by_label, log_probabilities, prior
 from aevlp.losses.registry import LossOptions, register_loss
-from aevlp.papers import ENHANCEMENT
 
 if TYPE_CHECKING:
     from torch import Tensor

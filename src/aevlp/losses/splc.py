@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
+from aevlp.core.errors import require
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 

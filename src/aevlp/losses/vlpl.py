@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aevlp.errors import require
+from aevlp.core.citations import VISION_LANGUAGE
+from aevlp.core.errors import require
 from aevlp.losses.cells import by_label, entropy, log_probabilities
 from aevlp.losses.em import EmOptions
 from aevlp.losses.registry import register_loss
-from aevlp.papers import VISION_LANGUAGE
 
 if TYPE_CHECKING:
     from torch import Tensor

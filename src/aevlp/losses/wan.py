@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aevlp.core.citations import SINGLE_POSITIVE
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import register_loss
-from aevlp.papers import SINGLE_POSITIVE
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.yaml_nodes import line_of, read_nodes
 from aevlp.data.classes import some
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
-from aevlp.yaml_nodes import line_of, read_nodes
 
 FOLDER = Path(__file__).parent
 NO_TABLE = "none"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from aevlp.files import write_text
+from aevlp.core.files import write_text
 from aevlp.methods import find_method
 from aevlp.report import compare_charts
 from aevlp.report.compare_charts import Course

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from aevlp.calibration import Reliability
 from aevlp.config import Config
+from aevlp.core.errors import UserError, one_line
+from aevlp.core.files import whole_file
+from aevlp.core.seeds import seed_for
 from aevlp.data.splits import Dataset, Split
-from aevlp.errors import UserError, one_line
-from aevlp.files import whole_file
 from aevlp.report.curves import Counts, Curve, calibrated, extremes, histograms, precision_recall
 from aevlp.report.exhibits import Exhibit, Gallery, Scene, Tile, gallery
-from aevlp.seeds import seed_for
 from aevlp.sources import Source
 from aevlp.thresholds import Thresholds
 

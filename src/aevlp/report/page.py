@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from aevlp.calibration import Reliability
-from aevlp.errors import UserError
-from aevlp.files import write_text
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_text
 from aevlp.report import charts
 from aevlp.report.evidence import Evidence, read_evidence
 from aevlp.report.exhibits import Exhibit, Gallery

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from aevlp.core.progress import duration
 from aevlp.methods import find_method
-from aevlp.progress import duration
 from aevlp.report.evidence import Evidence
 from aevlp.report.layout import number
 from aevlp.thresholds import Thresholds

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.reproduce.place import RUNS
 from aevlp.reproduce.request import Request
 from aevlp.reproduce.scores import Score, made_of, outcomes_of
@@ -56,7 +56,7 @@ def density(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
 
 def distribution_sheet(request: Request, scores: Sequence[Score], data: Dataset) -> Sheet:
     """The figure, with the CSV of its bins and a table of what is to be seen in it."""
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
     from aevlp.provenance import origin_of, require_same_origin
     from aevlp.reproduce import pictures
 

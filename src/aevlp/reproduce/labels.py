@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.cache import store_root
 from aevlp.compare import failure_of
-from aevlp.engine import is_first_process
-from aevlp.errors import UserError
-from aevlp.files import write_json
+from aevlp.core.engine import is_first_process
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_json
 from aevlp.provenance import require_same_images
 from aevlp.reproduce import paper
 from aevlp.reproduce.plan import Planned, flat, rows_of
@@ -36,7 +36,7 @@ log = logging.getLogger("aevlp")
 
 def label_sheet(request: Request, planned: Sequence[Planned], data: Dataset, column: str | None) -> Sheet:
     """The table; `column`: the paper's data set that this one is."""
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
     from aevlp.reproduce import pictures
 
     if data.train.truth is None:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aevlp.cache import store_root
-from aevlp.engine import is_first_process
-from aevlp.errors import UserError
-from aevlp.files import whole_file, write_text
-from aevlp.progress import duration
+from aevlp.core.engine import is_first_process
+from aevlp.core.errors import UserError
+from aevlp.core.files import whole_file, write_text
+from aevlp.core.progress import duration
 from aevlp.reproduce import paper
 from aevlp.reproduce.place import check_place, claim_place, image_set
 from aevlp.reproduce.plan import Planned, differences, plan, rows_of

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aevlp.cache import store_root
+from aevlp.core.engine import is_first_process
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_json
 from aevlp.demo.scenes import write_world
-from aevlp.engine import is_first_process
-from aevlp.errors import UserError
-from aevlp.files import write_json
 from aevlp.reproduce.request import Request
 
 if TYPE_CHECKING:
-    from aevlp.config import EngineOptions
+    from aevlp.core.engine import EngineOptions
     from aevlp.data.splits import Dataset
 
 MARK, RUNS = "reproduce.json", "runs"
@@ -69,7 +69,7 @@ def image_set(request: Request, engine: EngineOptions) -> Path:
         return request.data
     world = request.out / "world"
 
-    from aevlp.engine import make_accelerator
+    from aevlp.core.engine import make_accelerator
 
     accelerator = make_accelerator(engine)
     if accelerator.is_main_process and not world.is_dir():

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from aevlp.errors import UserError, require
+from aevlp.core.errors import UserError, did_you_mean, require
+from aevlp.core.options import Parser
 from aevlp.methods import find_method
-from aevlp.nearest import did_you_mean
-from aevlp.options import Parser
 from aevlp.recipe import all_options, options_for, read_recipe, recipe_file, recipe_names, with_defaults
 from aevlp.reproduce.targets import TARGETS, Line, Target, backbone_lines
 

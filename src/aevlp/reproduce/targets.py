@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 from aevlp.reproduce import paper
 from aevlp.reproduce.paper import Sets
 

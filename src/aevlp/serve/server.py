@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

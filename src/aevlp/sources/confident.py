@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aevlp.errors import require
-from aevlp.papers import MUTUAL_INFORMATION
+from aevlp.core.citations import MUTUAL_INFORMATION
+from aevlp.core.errors import require
 from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
 
 

@@ -6,9 +6,9 @@ import logging
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from aevlp.errors import UserError, require
-from aevlp.papers import AEVLP
-from aevlp.seeds import seed_for
+from aevlp.core.citations import AEVLP
+from aevlp.core.errors import UserError, require
+from aevlp.core.seeds import seed_for
 from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
-from aevlp.papers import ENHANCEMENT
-from aevlp.seeds import seed_for
+from aevlp.core.citations import ENHANCEMENT
+from aevlp.core.errors import require
+from aevlp.core.seeds import seed_for
 from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
-from aevlp.papers import SINGLE_POSITIVE
-from aevlp.seeds import seed_for
+from aevlp.core.citations import SINGLE_POSITIVE
+from aevlp.core.errors import require
+from aevlp.core.seeds import seed_for
 from aevlp.sources.registry import Source, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
+from aevlp.core.citations import LARGE_LOSS
+from aevlp.core.errors import require
 from aevlp.losses.large import large_cells, large_count
-from aevlp.papers import LARGE_LOSS
 from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:

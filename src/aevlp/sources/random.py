@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aevlp.core.citations import AEVLP
+from aevlp.core.seeds import seed_for
 from aevlp.losses.cells import prior
-from aevlp.papers import AEVLP
-from aevlp.seeds import seed_for
 from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
 
 

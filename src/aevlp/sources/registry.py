@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aevlp.summaries import summary_of
+from aevlp.core.summaries import summary_of
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

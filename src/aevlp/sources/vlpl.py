@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aevlp.errors import require
-from aevlp.papers import VISION_LANGUAGE
+from aevlp.core.citations import VISION_LANGUAGE
+from aevlp.core.errors import require
 from aevlp.sources.registry import Source, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.data import read
-from aevlp.errors import UserError
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def _bare(
     from transformers import AutoModelForImageClassification
 
     from aevlp.checkpoints import quiet_loading
-    from aevlp.cores import a_core_each
+    from aevlp.core.torch_threads import a_core_each
 
     layout = torch.channels_last if is_laid_out else torch.contiguous_format
     with quiet_loading():

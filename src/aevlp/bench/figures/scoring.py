@@ -29,9 +29,9 @@ def scoring(
     from aevlp.bench.bare import BareTeacher
     from aevlp.bench.images import write_images
     from aevlp.bench.models import save_clip
+    from aevlp.core.engine import teacher_precision
     from aevlp.damp.scoring import Job, Scorer
     from aevlp.damp.views import ViewSettings
-    from aevlp.engine import teacher_precision
     from aevlp.sources.damp import DampOptions
     from aevlp.teacher import load_teacher
 

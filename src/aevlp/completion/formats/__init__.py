@@ -12,8 +12,8 @@ from pathlib import Path
 from aevlp.completion.formats.registry import FORMATS, OPTION, Format, format_of
 from aevlp.completion.formats.target import Target
 from aevlp.completion.records import Completed
-from aevlp.errors import UserError
-from aevlp.files import whole_file
+from aevlp.core.errors import UserError
+from aevlp.core.files import whole_file
 
 for _module in pkgutil.iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -19,7 +19,7 @@ from aevlp.completion.formats.registry import register_format
 from aevlp.completion.formats.target import Target
 from aevlp.completion.formats.text import as_json, separated
 from aevlp.completion.records import Completed
-from aevlp.errors import one_line
+from aevlp.core.errors import one_line
 
 TURNED = (5, 6, 7, 8)
 """EXIF orientations in which width and height are swapped."""
@@ -67,7 +67,7 @@ def _annotations(record: Completed, size: tuple[int, int], category: dict[str, i
 
 
 def _with_sizes(target: Target, records: Iterable[Completed]) -> Iterator[tuple[Completed, tuple[int, int]]]:
-    from aevlp.data.threads import in_threads
+    from aevlp.core.threads import in_threads
 
     remaining = iter(records)
     while some := list(islice(remaining, AT_A_TIME)):

@@ -26,7 +26,7 @@ from aevlp.completion.formats.tables import check_classes, named, with_classes
 from aevlp.completion.formats.target import Target
 from aevlp.completion.formats.text import confidences, pairs, said
 from aevlp.completion.records import Completed
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 COLUMNS = ("image", "split", "labels", "negatives", "observed", "proposed", "proposed_negatives", "doubted", "witnesses")
 SEPARATORS = ";|"

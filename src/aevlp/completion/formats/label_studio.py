@@ -21,8 +21,8 @@ from aevlp.completion.formats.registry import register_format
 from aevlp.completion.formats.target import Target
 from aevlp.completion.formats.text import as_json, confidences, pairs, rounded, separated
 from aevlp.completion.records import Completed
-from aevlp.errors import UserError
-from aevlp.files import write_text
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_text
 
 PREFIX = "/data/local-files/?d="
 """Where Label Studio serves files of its own machine: paths are relative to LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""

@@ -9,9 +9,8 @@ from typing import IO
 
 from aevlp.completion.formats.target import Target
 from aevlp.completion.records import Completed
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
-from aevlp.summaries import summary_of
+from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.summaries import summary_of
 
 OPTION = "--out-format"
 """What the user types to choose one; `--format` is about the image set that is read."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from aevlp.completion.formats.labels import negatives, positives
 from aevlp.completion.formats.target import Target
 from aevlp.completion.records import Completed
-from aevlp.errors import UserError
-from aevlp.files import write_text
+from aevlp.core.errors import UserError
+from aevlp.core.files import write_text
 
 
 def check_classes(target: Target) -> None:

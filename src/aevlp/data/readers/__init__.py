@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from aevlp.core.errors import UserError, did_you_mean
 from aevlp.data.classes import some
 from aevlp.data.files import has_images, is_hidden
 from aevlp.data.table import ImageTable
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
 
 GENERAL = "folder"
 """The format that every folder with images in its folders looks like, also the one that a benchmark was unpacked in."""

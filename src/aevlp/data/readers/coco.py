@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from aevlp.core.errors import UserError
 from aevlp.data.benchmarks import COCO
 from aevlp.data.pieces import file_of, folder_of, refuse_empty, refuse_missing_images, unlisted_images
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable
-from aevlp.errors import UserError
 
 YEARS = ("2014", "2017")
 """With as much of both in one folder, the first is taken, which is the field's."""

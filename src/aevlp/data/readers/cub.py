@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aevlp.core.errors import UserError
 from aevlp.data.benchmarks import CUB
 from aevlp.data.classes import lines_of, some
 from aevlp.data.pieces import file_of, folder_of, refuse_empty, refuse_missing_images
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable, Labels
-from aevlp.errors import UserError
 
 FOLDER = "CUB_200_2011"
 IMAGES, SPLIT, LABELS = "images.txt", "train_test_split.txt", "attributes/image_attribute_labels.txt"

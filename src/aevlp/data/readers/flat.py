@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from aevlp.core.errors import UserError
 from aevlp.data.classes import CLASSES_FILE, fixed_classes
 from aevlp.data.files import images_in
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable
-from aevlp.errors import UserError
 
 
 def detects(path: Path) -> bool:

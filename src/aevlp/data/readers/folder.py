@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from aevlp.core.errors import UserError
 from aevlp.data.classes import fixed_classes, some, unknown_class
 from aevlp.data.files import folders_in, has_images, images_below, images_in
 from aevlp.data.readers import register
 from aevlp.data.table import SPLIT_NAMES, ImageTable
-from aevlp.errors import UserError
 
 
 def detects(path: Path) -> bool:

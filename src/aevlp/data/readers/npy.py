@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aevlp.core.errors import UserError
 from aevlp.data.benchmarks import BENCHMARKS
 from aevlp.data.classes import CLASSES_FILE, fixed_classes, some
 from aevlp.data.pieces import file_of, refuse_empty, refuse_missing_images
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable, Labels
-from aevlp.errors import UserError
 
 SPLIT_OF = {"train": "train", "val": "test"}
 """The files' name of a part -> the split that its images are in."""

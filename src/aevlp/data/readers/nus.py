@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aevlp.core.errors import UserError
 from aevlp.data.benchmarks import NUS
 from aevlp.data.classes import some, text_of
 from aevlp.data.pieces import file_of, folder_of, missing_files, other_spelling, refuse_empty
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable
-from aevlp.errors import UserError
 
 SPLIT_OF = {"Train": "train", "Test": "test"}
 """The lists' name of a part -> the split that its images are in."""

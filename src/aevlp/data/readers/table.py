@@ -10,12 +10,11 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from aevlp.core.errors import UserError, did_you_mean
 from aevlp.data.classes import CLASSES_FILE, fixed_classes, some, unknown_class
 from aevlp.data.readers import register
 from aevlp.data.rows import SUFFIXES, Row, Rows, columns_and_rows
 from aevlp.data.table import SPLIT_NAMES, ImageTable
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
 
 FILES = tuple(f"{stem}{suffix}" for stem in ("labels", "metadata") for suffix in SUFFIXES)
 IMAGE = ("image", "file_name", "filename")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from aevlp.core.errors import UserError
 from aevlp.data.benchmarks import VOC
 from aevlp.data.classes import text_of
 from aevlp.data.pieces import file_of, folder_of, refuse_empty, refuse_missing_images, unlisted_images
 from aevlp.data.readers import register
 from aevlp.data.table import ImageTable, Labels
-from aevlp.errors import UserError
 
 YEARS = ("VOC2012", "VOC2007")
 """Where a VOCdevkit holds both, the first is taken; the path of the other one chooses that."""

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from aevlp import progress as module
-from aevlp.progress import duration, progress
+from aevlp.core import progress as module
+from aevlp.core.progress import duration, progress
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(4.4, "4 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
@@ -15,7 +15,7 @@ def test_durations_are_said_as_people_do(seconds, text):
 
 def test_plain_lines_tell_rate_and_time_left(monkeypatch, caplog):
     now = iter([0.0, 5.0, 10.0, 15.0, 20.0])
-    monkeypatch.setattr("aevlp.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("aevlp.core.progress.time.monotonic", lambda: next(now))
     caplog.set_level(logging.INFO, logger="aevlp")
     with progress("scoring", 100) as advance:
         for _ in range(4):
@@ -25,7 +25,7 @@ def test_plain_lines_tell_rate_and_time_left(monkeypatch, caplog):
 
 def test_without_a_total_they_tell_what_is_done(monkeypatch, caplog):
     now = iter([0.0, 5.0, 10.0, 15.0, 20.0])
-    monkeypatch.setattr("aevlp.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("aevlp.core.progress.time.monotonic", lambda: next(now))
     caplog.set_level(logging.INFO, logger="aevlp")
     with progress("predicting", None) as advance:
         for _ in range(4):

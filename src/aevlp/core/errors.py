@@ -1,4 +1,7 @@
-"""What goes wrong in a way the user can put right."""
+"""Errors that the user can put right, and the words that their messages share."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class UserError(Exception):
@@ -23,3 +26,10 @@ def one_line(error: BaseException) -> str:
     """The error's kind and the first line of what it says, for the end of a one-line message."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean 'dog'?)`, or nothing if no known name is near; case does not matter."""
+    by_lower = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), by_lower, n=1)
+    return f" (did you mean '{by_lower[near[0]]}'?)" if near else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 
 def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:

@@ -7,15 +7,25 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from aevlp.config import EngineOptions
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 if TYPE_CHECKING:
     import torch
     from accelerate import Accelerator
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What computes, and in what precision; options without a section."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Device to compute on; auto: the fastest there is."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Arithmetic of the classifier's forward passes; losses are computed in fp32 always."""
 
 
 def is_first_process() -> bool:

@@ -6,7 +6,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from aevlp.locks import claim_file, claim_folder, hold_folder
+from aevlp.core.locks import claim_file, claim_folder, hold_folder
 
 CHILD = get_context("fork")  # spawned ones would load everything again
 

@@ -12,7 +12,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from aevlp.files import cannot_write
+from aevlp.core.files import cannot_write
 
 if sys.platform != "win32":
     import fcntl

@@ -18,8 +18,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from aevlp.errors import UserError
-from aevlp.nearest import did_you_mean
+from aevlp.core.errors import UserError, did_you_mean
 
 # Options that people type often have a short name beside their full one.
 SHORT_NAMES = {

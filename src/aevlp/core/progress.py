@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from aevlp.engine import is_first_process
+from aevlp.core.engine import is_first_process
 
 LINE_EVERY = 10.0  # seconds, when not on a terminal
 log = logging.getLogger("aevlp")

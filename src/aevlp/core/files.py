@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from aevlp.errors import UserError
+from aevlp.core.errors import UserError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 

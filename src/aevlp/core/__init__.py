@@ -1,0 +1,1 @@
+"""Foundations that know nothing of images or labels: errors, options, files, locks, seeds, progress, devices, tables."""
