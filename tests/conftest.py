@@ -66,7 +66,7 @@ def small(plain) -> list[str]:
 @pytest.fixture(scope="module")
 def browser():
     """A Chromium to look at pages with; tests of these are skipped where there is none."""
-    from scripts.screenshot import Browser, find_browser  # those who copy the tests need not have the scripts
+    from tools.screenshot import Browser, find_browser  # those who copy the tests need not have the scripts
 
     program = find_browser()
     assert program is not None

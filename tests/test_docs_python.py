@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from aevlp.cli import main
+from aevlp.cli.main import main
+from aevlp.config.recipe import build_config, read_recipe, recipe_file
 from aevlp.losses.gpr import GprOptions
-from aevlp.recipe import build_config, read_recipe, recipe_file
 from tests.colours import write_world
 from tests.conftest import REPOSITORY
 

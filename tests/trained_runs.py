@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-from aevlp.calibration import Calibration, Reliability
-from aevlp.config import ModelOptions
+from aevlp.config.config import ModelOptions
 from aevlp.core.files import write_json
-from aevlp.model import build_classifier
-from aevlp.model_folder import save_classifier
-from aevlp.thresholds import Thresholds, as_json
+from aevlp.models.classifier import build_classifier
+from aevlp.models.model_folder import save_classifier
+from aevlp.training.calibration import Calibration, Reliability
+from aevlp.training.thresholds import Thresholds, as_json
 from tests.colours import COLOURS
 
 CALIBRATION = Calibration(2.0, -1.0, Reliability(0.2, ()), Reliability(0.1, ()))

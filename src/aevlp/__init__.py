@@ -4,14 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aevlp.api import label as label
-    from aevlp.api import train as train
-    from aevlp.methods import METHODS as METHODS
-    from aevlp.trained import load as load
+    from aevlp.cli.api import label as label
+    from aevlp.cli.api import train as train
+    from aevlp.config.methods import METHODS as METHODS
+    from aevlp.inference.predictor import load as load
 
 __version__ = "0.5.0"
 
-_MODULES = {"METHODS": "aevlp.methods", "label": "aevlp.api", "load": "aevlp.trained", "train": "aevlp.api"}
+_MODULES = {
+    "METHODS": "aevlp.config.methods",
+    "label": "aevlp.cli.api",
+    "load": "aevlp.inference.predictor",
+    "train": "aevlp.cli.api",
+}
 """The Python interface: name -> the module that it is in."""
 
 

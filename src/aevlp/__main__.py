@@ -1,6 +1,6 @@
 """`python -m aevlp`."""
 
-from aevlp.cli import main
+from aevlp.cli.main import main
 
 if __name__ == "__main__":
     main()

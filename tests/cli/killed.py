@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 
-from aevlp.cli import main
-from aevlp.damp.store import ViewStore
+from aevlp.cli.main import main
 from aevlp.losses import LOSSES
-from aevlp.runs import RunFolder
+from aevlp.store.embedding_store import ViewStore
+from aevlp.training.run_folder import RunFolder
 
 
 def die(*_: object, **__: object) -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aevlp.cli import main
+from aevlp.cli.main import main
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from aevlp.bench.figures import FIGURES
-from aevlp.bench.registry import Figure, Row
+from aevlp.experiments.bench.figures import FIGURES
+from aevlp.experiments.bench.registry import Figure, Row
 from tests.cli.run import aevlp, refused
 
 
@@ -46,7 +46,7 @@ def test_a_figure_from_the_command_line(capsys, monkeypatch, tmp_path, own_temp)
 
 
 def test_all_but_the_long_ones_are_measured_and_a_missed_goal_is_no_error(capsys, monkeypatch):
-    monkeypatch.setattr("aevlp.bench.figures.FIGURES", FIGURES)
+    monkeypatch.setattr("aevlp.experiments.bench.figures.FIGURES", FIGURES)
     for name in list(FIGURES):
         monkeypatch.delitem(FIGURES, name)
     seen = []
@@ -105,9 +105,9 @@ def test_wrong_options(capsys, tmp_path):
 
 def test_what_is_wrong_is_said_before_anything_heavy_is_loaded():
     code = (
-        "import sys, aevlp.cli\n"
-        "aevlp.cli.main(['bench', '--list'])\n"
-        "try: aevlp.cli.main(['bench', '--only', 'scorin'])\n"
+        "import sys, aevlp.cli.main\n"
+        "aevlp.cli.main.main(['bench', '--list'])\n"
+        "try: aevlp.cli.main.main(['bench', '--only', 'scorin'])\n"
         "except SystemExit: print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

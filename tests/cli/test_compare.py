@@ -322,7 +322,7 @@ def test_results_of_other_images_or_weights_are_not_mixed(capsys, world, bare, t
 def test_help_and_wrong_words_load_nothing_heavy():
     for words in (["compare", "--help"], ["compare", "x", "--out", "y", "--damp.draws", "1,x"]):
         code = (
-            f"import sys, aevlp.cli\ntry: aevlp.cli.main({words})\nexcept SystemExit: pass\n"
+            f"import sys, aevlp.cli.main\ntry: aevlp.cli.main.main({words})\nexcept SystemExit: pass\n"
             "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

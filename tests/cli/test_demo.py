@@ -2,8 +2,8 @@ from functools import partial
 
 import pytest
 
-from aevlp.demo import tour
-from aevlp.demo.scenes import write_world
+from aevlp.experiments.demo import tour
+from aevlp.experiments.demo.scenes import write_world
 from tests.cli.run import aevlp, refused
 
 

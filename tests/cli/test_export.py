@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from aevlp.commands import export as command
+from aevlp.cli import export as command
 from tests.cli.run import aevlp, refused, start
-from tests.test_export import CLASSES, without_torch, write_run
+from tests.inference.test_export import CLASSES, without_torch, write_run
 
 pytest.importorskip("onnxruntime")
 
@@ -47,7 +47,7 @@ def test_out_and_format(capsys, run, tmp_path):
 
 def refuse_work(monkeypatch):
     """Whatever is refused must be refused before anything heavy begins."""
-    monkeypatch.setitem(sys.modules, "aevlp.export", None)
+    monkeypatch.setitem(sys.modules, "aevlp.inference.export", None)
 
 
 def test_a_file_that_exists_is_refused_before_work_begins(capsys, run, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from aevlp.cli import main
+from aevlp.cli.main import main
 from aevlp.data import prepare, read
 from tests.cli.run import aevlp, refused, start
 from tests.colours import COLOURS, write_world

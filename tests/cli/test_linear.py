@@ -14,8 +14,8 @@ import yaml
 
 from aevlp import load
 from aevlp.core.errors import UserError
-from aevlp.model import pixels_of
-from aevlp.model_folder import load_classifier
+from aevlp.models.classifier import pixels_of
+from aevlp.models.model_folder import load_classifier
 from tests.cli.run import aevlp, refused, start
 from tests.colours import COLOURS, write_backbone
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from aevlp.catalogue import page
-from aevlp.methods import METHODS
-from aevlp.recipe import read_recipe, recipe_file
+from aevlp.config.catalogue import page
+from aevlp.config.methods import METHODS
+from aevlp.config.recipe import read_recipe, recipe_file
 from tests.cli.run import aevlp, refused
 from tests.colours import write_world
 from tests.conftest import REPOSITORY

@@ -181,8 +181,8 @@ def test_a_table_that_breaks_off_leaves_nothing(capsys, run, beside, tmp_path):
 
 def test_options_are_refused_before_anything_heavy_is_loaded(run):
     code = (
-        "import sys, aevlp.cli\n"
-        f"try: aevlp.cli.main(['predict', {str(run)!r}, 'nowhere.jpg'])\n"
+        "import sys, aevlp.cli.main\n"
+        f"try: aevlp.cli.main.main(['predict', {str(run)!r}, 'nowhere.jpg'])\n"
         "except SystemExit: print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

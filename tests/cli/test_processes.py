@@ -75,7 +75,7 @@ def test_nothing_of_their_talk_outlives_the_command(world, small, tmp_path):
     script.write_text(
         "import sys, weakref\n"
         "import torch.distributed as processes\n"
-        "from aevlp.cli import main\n"
+        "from aevlp.cli.main import main\n"
         "groups, destroy = [], processes.destroy_process_group\n"
         "def destroy_seen():\n"
         "    groups.append(weakref.ref(processes.group.WORLD))\n"
@@ -101,7 +101,7 @@ def test_a_batch_that_cannot_be_shared_is_refused(world, small, tmp_path):
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import sys; from aevlp.cli import main; main(['--help'])\n"
+        "import sys; from aevlp.cli.main import main; main(['--help'])\n"
         "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -110,8 +110,8 @@ def test_help_loads_nothing_heavy():
 
 def test_wrong_options_are_refused_before_anything_heavy_is_loaded():
     code = (
-        "import sys, aevlp.cli\n"
-        "try: aevlp.cli.main(['train', 'x', '--out', 'y', '--epoch', '3'])\n"
+        "import sys, aevlp.cli.main\n"
+        "try: aevlp.cli.main.main(['train', 'x', '--out', 'y', '--epoch', '3'])\n"
         "except SystemExit: print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from aevlp.recipe import read_recipe
+from aevlp.config.recipe import read_recipe
 from tests.cli.run import aevlp, refused
 from tests.cli.test_train import passes  # noqa: F401
 from tests.colours import COLOURS

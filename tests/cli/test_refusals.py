@@ -7,7 +7,7 @@ import shutil
 import pytest
 from PIL import Image
 
-from aevlp.cli import COMMANDS
+from aevlp.cli.main import COMMANDS
 from tests.cli.run import aevlp, refused
 from tests.colours import write_world
 from tests.data.test_images import png_header

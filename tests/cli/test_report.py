@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from aevlp.cli import main
+from aevlp.cli.main import main
 from tests.cli.run import aevlp, refused
-from tests.report.pages import figures, parsed, section
+from tests.reports.pages import figures, parsed, section
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_run_that_cannot_have_one_is_refused_in_one_line(capsys, run, tmp_path
 def test_a_report_needs_no_torch(trained, tmp_path):
     copy = shutil.copytree(trained, tmp_path / "run")
     code = (
-        f"import sys, aevlp.cli\naevlp.cli.main(['report', {str(copy)!r}])\n"
+        f"import sys, aevlp.cli.main\naevlp.cli.main(['report', {str(copy)!r}])\n"
         "print(sorted({'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

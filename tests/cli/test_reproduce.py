@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aevlp.cache import store_root
 from aevlp.core.errors import UserError
-from aevlp.reproduce import place, targets
-from aevlp.runs import RunFolder
+from aevlp.experiments.reproduce import place, targets
+from aevlp.store.location import store_root
+from aevlp.training.run_folder import RunFolder
 from tests.cli.reproduced import check_picture, rows_of, started, table_of, write_benchmark
 from tests.cli.run import aevlp, refused
 from tests.colours import COLOURS, write_world
@@ -207,7 +207,7 @@ def pretended(monkeypatch):
             run.write_result(result)
             return result
 
-        monkeypatch.setattr("aevlp.start.start_training", train)
+        monkeypatch.setattr("aevlp.training.run.start_training", train)
 
     return pretend
 

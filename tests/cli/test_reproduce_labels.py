@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aevlp.cache import store_root
 from aevlp.core.engine import make_accelerator
 from aevlp.sources import Task
+from aevlp.store.location import store_root
 from tests.cli.reproduced import check_picture, rows_of, table_of, write_benchmark
 from tests.cli.run import aevlp, refused
 
@@ -51,8 +51,8 @@ def test_the_labels_are_judged_without_a_training(capsys, benchmark, tmp_path):
 
 def naive_quality(path, words, seed) -> list[dict[str, float]]:
     """The figures of each epoch, cell by cell."""
+    from aevlp.config.recipe import build_config, read_recipe, recipe_file
     from aevlp.data.load import load
-    from aevlp.recipe import build_config, read_recipe, recipe_file
     from aevlp.sources.damp import Damp
 
     said = {"data.observe": "single", "train.epochs": 3, "teacher.name": "tests.colours:teacher", "damp.global_threshold": 0.05}

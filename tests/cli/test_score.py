@@ -3,7 +3,7 @@
 import re
 
 from aevlp.core.errors import UserError
-from aevlp.damp.store import ViewStore
+from aevlp.store.embedding_store import ViewStore
 from tests.cli.run import aevlp, refused, start
 from tests.colours import write_world
 

@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from aevlp.cli import main
+from aevlp.cli.main import main
 from tests.cli.run import aevlp, refused, start
-from tests.serve.talk import ask, send, send_paths
+from tests.inference.serve.talk import ask, send, send_paths
 from tests.trained_runs import write_run
 
 
@@ -71,7 +71,7 @@ def test_limits_and_figures_are_those_of_the_options_and_the_run(run, url):
 
 def test_what_the_user_should_know_is_said_at_the_start(capsys, backbone, tmp_path, monkeypatch):
     model = write_run(tmp_path / "run", backbone, above=None) / "model"
-    monkeypatch.setattr("aevlp.serve.server.serve_until_told", lambda app, listener: None)
+    monkeypatch.setattr("aevlp.inference.serve.server.serve_until_told", lambda app, listener: None)
     answer = aevlp(capsys, "serve", model, "--port", 0, "--device", "cpu", "--host", "0.0.0.0")
     assert answer.code == 0
     first, second, third = answer.err.splitlines()
@@ -118,7 +118,7 @@ def test_without_the_extra_it_says_how_to_get_it_before_torch_is_loaded():
     code = (
         "import sys\n"
         "sys.modules['uvicorn'] = sys.modules['python_multipart'] = None\n"
-        "from aevlp.cli import main\n"
+        "from aevlp.cli.main import main\n"
         "try: main(['serve', 'nowhere'])\n"
         "except SystemExit as stop: print(stop.code, sorted({'torch', 'transformers', 'numpy', 'fastapi'} & set(sys.modules)))"
     )

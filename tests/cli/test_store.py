@@ -9,9 +9,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from aevlp.damp import inventory
+from aevlp.store import inventory
 from tests.cli.run import aevlp, refused
-from tests.damp.test_inventory import open_store, write_older, write_store
+from tests.store.test_inventory import open_store, write_older, write_store
 
 CHILD = get_context("fork")
 ALL = [(draw, shard) for draw in range(2) for shard in range(3)]
@@ -71,7 +71,9 @@ def test_a_folder_that_does_not_exist_is_empty(capsys, tmp_path):
 
 
 def test_looking_at_stores_does_not_load_torch(root):
-    code = "import sys; from aevlp.cli import main; main(sys.argv[1:]); assert not {'torch', 'transformers'} & set(sys.modules)"
+    code = (
+        "import sys; from aevlp.cli.main import main; main(sys.argv[1:]); assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
     for action in ("list", "verify"):
         words = [sys.executable, "-c", code, "store", action, "--store", str(root)]
         assert subprocess.run(words, stdout=subprocess.DEVNULL).returncode == 0

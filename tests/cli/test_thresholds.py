@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from aevlp.cli import main
-from aevlp.config import ThresholdOptions
+from aevlp.cli.main import main
+from aevlp.config.config import ThresholdOptions
 from aevlp.data import prepare, read
 from aevlp.data.splits import complete_split
-from aevlp.thresholds import fit_thresholds, read_thresholds
+from aevlp.training.thresholds import fit_thresholds, read_thresholds
 from tests.cli.run import aevlp, refused
 from tests.colours import COLOURS, write_world
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from aevlp.checkpoints import IMAGENET_MEAN, IMAGENET_STD
+from aevlp.config.recipe import build_config
 from aevlp.core.engine import teacher_precision
 from aevlp.core.errors import UserError
 from aevlp.damp.labels import final_scores, scores
 from aevlp.damp.quality import precision_recall
 from aevlp.data import Dataset, prepare, read
-from aevlp.recipe import build_config
+from aevlp.models.checkpoint import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.sources import Task
 from aevlp.sources.damp import Damp
 from tests.colours import write_world
@@ -174,7 +174,7 @@ def test_without_a_store_a_part_is_labelled_alike_and_no_other_image_looked_at(d
 
 def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, monkeypatch):
     """Also where some of a shard's images are in it and some are not."""
-    monkeypatch.setattr("aevlp.damp.store.SHARD", 8)
+    monkeypatch.setattr("aevlp.store.embedding_store.SHARD", 8)
     whole = source_of(data.train, data, tmp_path / "views")
     whole.fill()
     assert len(whole.looks.shards) == 4
@@ -185,7 +185,7 @@ def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, mon
 
 
 def test_some_images_are_spread_over_all_shards_and_have_their_own_embeddings(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("aevlp.damp.store.SHARD", 10)
+    monkeypatch.setattr("aevlp.store.embedding_store.SHARD", 10)
     looks = source_of(data.train, data, tmp_path / "views").looks
     looks.fill()
     every, embeddings = looks.some(500)

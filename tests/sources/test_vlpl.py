@@ -5,9 +5,9 @@ import pytest
 import torch
 from accelerate import Accelerator
 
+from aevlp.config.recipe import build_config
 from aevlp.data import prepare, read
 from aevlp.data.images import open_rgb
-from aevlp.recipe import build_config
 from aevlp.sources import Task
 from aevlp.sources.damp import Damp
 from aevlp.sources.vlpl import Vlpl

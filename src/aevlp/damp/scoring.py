@@ -23,13 +23,13 @@ from torch.nn.functional import normalize
 
 from aevlp.core.engine import autocast, can_resize
 from aevlp.core.torch_threads import a_core_each
-from aevlp.damp.store import Embeddings
 from aevlp.damp.views import ViewSettings, decode, plan_views, render
+from aevlp.store.embedding_store import Embeddings
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-    from aevlp.teacher import Teacher
+    from aevlp.models.teacher import Teacher
 
 ON_A_CPU = 40  # views per forward pass
 ELSEWHERE = 256

@@ -1,8 +1,8 @@
 """DAMP's settings for another teacher or another domain, chosen from stored views without any training.
 
-A setting is judged by the positive pseudo-labels that it makes: their F1 on fully labelled images or, where there are none, on
-the observed labels alone, each held back and standing for as many as its image has (`aevlp.prevalence`). The share of classes
-that become negative is the largest that takes few positives with it.
+A setting is scored by the F1 of its positive pseudo-labels. On fully labelled images the F1 is measured; elsewhere it is
+estimated from the observed labels: each is hidden from the rule and counts for all positives of its image (`aevlp.data.prevalence`). The
+negative share is the largest that marks few true positives as absent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from aevlp.damp.labels import final_scores, lowest_count, rank, scores
-from aevlp.prevalence import estimated_mass, telling
+from aevlp.data.prevalence import estimated_mass, telling
 
 Floats = npt.NDArray[np.floating]
 Flags = npt.NDArray[np.bool_]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from aevlp.damp.changes import changed
+from aevlp.damp.augment import changed
 from aevlp.data.images import open_rgb
 
 FLIP_SHARE = 0.5

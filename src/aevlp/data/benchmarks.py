@@ -35,7 +35,7 @@ class Benchmark:
     @property
     def classes(self) -> tuple[str, ...]:
         """The class names, in the official order."""
-        from aevlp.prompts import benchmark_classes
+        from aevlp.models.prompts import benchmark_classes
 
         return benchmark_classes(self.name)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aevlp.config import DataOptions
+from aevlp.config.config import DataOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.core.progress import progress

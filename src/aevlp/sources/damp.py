@@ -82,8 +82,8 @@ class Damp(Source):
     def __init__(self, task: Task, options: Any) -> None:
         import torch
 
-        from aevlp.damp.looks import Looks
         from aevlp.damp.text import class_embeddings, noise_weights
+        from aevlp.damp.view_embeddings import Looks
 
         super().__init__(task, options)
         if options.tune and task.root is None:
@@ -122,7 +122,7 @@ class Damp(Source):
         import torch
 
         from aevlp.damp.tuning import Sample, Setting, tune_complete, tune_estimated
-        from aevlp.prevalence import observed_like
+        from aevlp.data.prevalence import observed_like
 
         if self.looks.store is None:
             raise UserError("--store none: settings are chosen from stored views; name a folder")

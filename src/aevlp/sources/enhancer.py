@@ -15,7 +15,7 @@ from aevlp.core.seeds import seed_for
 from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
 
 if TYPE_CHECKING:
-    from aevlp.enhancement import Enhancement
+    from aevlp.sources.enhancement import Enhancement
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Enhancer(Source):
         self.enhancement: Enhancement | None = None  # the width of the features is not known before the first epoch
 
     def _made(self, width: int) -> Enhancement:
-        from aevlp.enhancement import Enhancement
+        from aevlp.sources.enhancement import Enhancement
 
         return Enhancement(
             width,
@@ -71,7 +71,7 @@ class Enhancer(Source):
         """Shows the network the features as they are now, once, and takes its soft labels."""
         import torch
 
-        from aevlp.enhancement import Graph, standardised
+        from aevlp.sources.enhancement import Graph, standardised
 
         features = standardised(moment.features())
         if self.enhancement is None:

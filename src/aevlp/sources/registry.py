@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import Tensor, nn
 
-    from aevlp.config import Config
+    from aevlp.config.config import Config
     from aevlp.data.splits import Split
 
 

@@ -37,7 +37,7 @@ class Vlpl(Source):
     options: VlplOptions
 
     def __init__(self, task: Task, options: Any) -> None:
-        from aevlp.damp.looks import Looks
+        from aevlp.damp.view_embeddings import Looks
 
         super().__init__(task, options)
         self.looks = Looks(task, 1, WHOLE_IMAGE)

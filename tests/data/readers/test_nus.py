@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aevlp.config import DataOptions
+from aevlp.config.config import DataOptions
 from aevlp.data import prepare, read
 from aevlp.data.load import load
-from aevlp.prompts import benchmark_classes
+from aevlp.models.prompts import benchmark_classes
 
 Pictures = Callable[[list[str]], Path]
 Refusal = Callable[..., str]

@@ -1,0 +1,33 @@
+"""aevlp check: what was understood of an image set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from aevlp.config.config import DataOptions
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser, options_of
+from aevlp.core.tables import show
+
+
+def check(argv: Sequence[str]) -> None:
+    """Say what was understood of an image set, and what is wrong with it."""
+    parser = Parser("check", check.__doc__ or "")
+    parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+    data_options = [option for option in options_of("data", DataOptions) if option.key != "data.bad_images"]
+    for option in data_options:
+        parser.add_option(option)
+    given = vars(parser.read(argv))
+
+    from aevlp.core.progress import progress
+    from aevlp.data import read
+    from aevlp.data.check import render, report_on
+
+    path, values = given["data"], {o.key.removeprefix("data."): given.get(o.key, o.default) for o in data_options}
+    table = read(path, values.pop("format"))
+    with progress("reading every image", len(table.names)) as advance:
+        report = report_on(table, path, **values, progress=lambda _: advance(1))
+    show(render(report))
+    if report.problems:
+        raise UserError(f"{path}: {'; '.join(report.problems)}")

@@ -1,0 +1,32 @@
+"""aevlp eval: the figures of a trained model on a split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from aevlp.cli.evaluation import add_arguments, judging
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
+
+
+def evaluate(argv: Sequence[str]) -> None:
+    """Evaluate a trained model on a split of an image set."""
+    parser = Parser("eval", evaluate.__doc__ or "")
+    add_arguments(parser, split="test")
+    parser.add_argument("--probabilities", type=Path, metavar="FILE.csv", help="write every image's probabilities (default: no)")
+    given = parser.read(argv)
+    if given.probabilities is not None and given.probabilities.exists():
+        raise UserError(f"--probabilities {given.probabilities}: exists; remove it or choose another name")
+    asked = judging(given)
+    if not asked.accelerator.is_main_process:
+        return
+
+    from aevlp.training.results import evaluation_table, write_probabilities
+    from aevlp.training.thresholds import read_thresholds
+
+    if given.probabilities is not None:
+        write_probabilities(given.probabilities, asked.split.names, asked.classes, asked.found)
+    thresholds = read_thresholds(asked.run.thresholds, asked.classes) if asked.run.thresholds.is_file() else None
+    show(evaluation_table(asked.found, asked.split, asked.classes, thresholds))

@@ -1,0 +1,32 @@
+"""aevlp methods: what can be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aevlp.config.catalogue import method_table, page
+from aevlp.config.methods import METHODS, find_method
+from aevlp.config.recipe import read_recipe, recipe_file
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
+
+
+def methods(argv: Sequence[str]) -> None:
+    """List what can be trained: every method with what it is, its own options and its paper."""
+    parser = Parser("methods", methods.__doc__ or "")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="methods to list (default: all that have a name)")
+    parser.add_argument("--recipe", default="default", metavar="NAME|FILE", help="whose defaults to show (default: default)")
+    parser.add_argument(
+        "--protocol", choices=["common", "published"], default="common", help="under which protocol (default: common)"
+    )
+    parser.add_argument("--markdown", action="store_true", help="as a page for documentation (default: false)")
+    given = parser.read(argv)
+    values = read_recipe(recipe_file(given.recipe))
+    if given.markdown:
+        if given.names or given.protocol != "common":
+            raise UserError("--markdown: the page has all methods under the common protocol; leave names and --protocol out")
+        show(page(given.recipe, values).removesuffix("\n"))
+    else:
+        chosen = [find_method(name) for name in given.names] or list(METHODS.values())
+        show(method_table(chosen, values, given.protocol))

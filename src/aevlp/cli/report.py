@@ -1,0 +1,22 @@
+"""aevlp report: the page about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
+from aevlp.training.run_folder import open_run
+
+
+def report(argv: Sequence[str]) -> None:
+    """Write the page about a finished run, report.html, anew."""
+    parser = Parser("report", report.__doc__ or "")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
+    given = parser.read(argv)
+    run = open_run(given.run)
+
+    from aevlp.reports.run_page import write_report
+
+    show(f"written: {write_report(run)}")

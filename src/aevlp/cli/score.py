@@ -1,0 +1,35 @@
+"""aevlp score: fill the view store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from aevlp.cli.arguments import configured
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.sources import Task
+from aevlp.store.location import store_root
+
+
+def score(argv: Sequence[str]) -> None:
+    """Let the teacher look at the training images and keep what it sees (train does it by itself when needed)."""
+
+    def add(parser: Parser) -> None:
+        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+
+    given, config = configured("score", score.__doc__ or "", argv, add)
+    if not config.method.source.asks_teacher:
+        raise UserError(f"--method {config.method.name}: asks no teacher, so there is nothing to score")
+    if config.run.store == "none":
+        raise UserError("--store none: there is nothing to fill; name a folder")
+
+    from aevlp.data.load import load
+
+    root = store_root(config.run.store)
+    data = load(given.data, config.data, root)
+
+    from aevlp.core.engine import make_accelerator
+
+    task = Task(data.train, data.classes, config, root, make_accelerator(config.engine))
+    config.method.source.make(task, config.source).fill()

@@ -1,0 +1,60 @@
+"""aevlp store: what is kept of the views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aevlp.core.errors import UserError, require
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
+from aevlp.store.location import store_root
+
+STORE_ACTIONS = {
+    "list": "List what is kept of the views: of which images, by which model, how much, when last used.",
+    "verify": "Read everything that is kept and say what is damaged.",
+    "prune": "Remove what is kept of some image sets and models; nothing that is in use.",
+}
+
+
+def store(argv: Sequence[str]) -> None:
+    """List, verify or prune what is kept of the views."""
+    parser = Parser("store", store.__doc__ or "")
+    actions = "; ".join(f"{name}: {text[:-1]}" for name, text in STORE_ACTIONS.items())
+    parser.add_argument("action", choices=STORE_ACTIONS, help=f"{actions}. aevlp store ACTION --help lists its options")
+    action = parser.parse_args(argv[:1]).action
+
+    parser = Parser(f"store {action}", STORE_ACTIONS[action])
+    if action != "list":
+        every = "" if action == "prune" else " (default: all)"
+        parser.add_argument("keys", nargs="*", metavar="KEY", help=f"stores as listed; the beginning of a key will do{every}")
+    parser.add_argument("--store", metavar="DIR", help="folder of the view store (default: AEVLP_CACHE or ~/.cache/aevlp/views)")
+    if action == "prune":
+        parser.add_argument("--unused-for", type=float, metavar="DAYS", help="only what no run has opened since (default: any)")
+        parser.add_argument("--yes", action="store_true", help="do it, do not only say what would be removed (default: false)")
+    given = parser.read(argv[1:])
+    root = store_root(given.store)
+    if root is None:
+        raise UserError("--store none: there is nothing to look at; name a folder")
+    if action == "prune":
+        if not given.keys and given.unused_for is None:
+            raise UserError("store prune: say what to remove: KEY... (aevlp store list shows them), --unused-for DAYS, or both")
+        require(given.unused_for is None or given.unused_for >= 0, "unused-for", "at least 0", given.unused_for)
+
+    from aevlp.store import inventory
+
+    found = inventory.stores(root)
+    if action == "list":
+        show(inventory.table(root, found) if found else f"{root}: nothing is stored yet")
+        return
+    chosen = inventory.chosen(found, given.keys)
+    if action == "prune":
+        old = chosen if given.unused_for is None else inventory.unused(chosen, given.unused_for)
+        show(inventory.prune(root, old, given.unused_for, yes=given.yes))
+        return
+    verdict = inventory.verify(chosen)
+    show(inventory.render(verdict))
+    if verdict.damaged:
+        raise UserError(
+            f"{root}: {inventory.counted(len(verdict.damaged), 'damaged file')} (listed above); "
+            "the next run scores damaged shards anew, or remove the store with aevlp store prune KEY"
+        )

@@ -1,0 +1,34 @@
+"""aevlp thresholds: from which probability on a run's model gives a label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aevlp.cli.evaluation import add_arguments, judging
+from aevlp.config.config import ThresholdOptions, TrainOptions
+from aevlp.core.options import Parser, options_of
+from aevlp.core.tables import show
+
+
+def thresholds(argv: Sequence[str]) -> None:
+    """Fit a run's thresholds anew, for another aim or on other images (train has fitted them on its validation images)."""
+    parser = Parser("thresholds", thresholds.__doc__ or "")
+    add_arguments(parser, split="val")
+    expected = [option for option in options_of("train", TrainOptions) if option.key == "train.expected_positives"]
+    for option in [*options_of("thresholds", ThresholdOptions), *expected]:
+        parser.add_option(replace(option, default="as in the run"))
+    asked = judging(parser.read(argv))
+
+    from aevlp.reports.model_card import write_card
+    from aevlp.training.conclusion import thresholds_for, write_thresholds
+    from aevlp.training.results import evaluation_table
+
+    if not asked.accelerator.is_main_process:
+        return
+    fitted = thresholds_for(asked.config, asked.split, asked.classes, asked.found)
+    write_thresholds(asked.run, fitted)
+    write_card(asked.run)
+    show(evaluation_table(asked.found, asked.split, asked.classes, fitted))
+    page = f" (aevlp report {asked.run.path} makes the page anew)" if asked.run.report.is_file() else ""
+    show(f"written: {asked.run.thresholds}{page}")

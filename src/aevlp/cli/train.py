@@ -1,0 +1,52 @@
+"""aevlp train: one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aevlp.cli.arguments import configured
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
+from aevlp.training.run_folder import RunFolder
+
+
+def train(argv: Sequence[str]) -> None:
+    """Train a classifier that finds all labels from images of which only some are known."""
+    result, out = trained(argv)
+    show(_summary(result, out))
+
+
+def trained(argv: Sequence[str]) -> tuple[dict[str, Any], Path]:
+    """(the result of the run, its folder) for the arguments of the command."""
+
+    def add(parser: Parser) -> None:
+        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+        parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
+        parser.add_argument("--resume", action="store_true", help="go on where the run in --out stopped (default: false)")
+        parser.add_argument("--overwrite", action="store_true", help="replace the run in --out (default: false)")
+
+    given, config = configured("train", train.__doc__ or "", argv, add)
+    if given.resume and given.overwrite:
+        raise UserError("--resume and --overwrite exclude each other: leave one out")
+
+    from aevlp.training.run import start_training
+
+    run = RunFolder(given.out)
+    return start_training(config, given.data, run, resume=given.resume, overwrite=given.overwrite), given.out
+
+
+def _summary(result: dict[str, Any], out: Path) -> str:
+    """A finished run in a few lines."""
+    bound = "" if result["val_labels"] == "complete" else " (of observed labels: a lower bound)"
+    lines = [
+        f"{result['method']}, best epoch {result['best_epoch']} of {result['epochs']}: val mAP {result['val_mAP']:.2f}{bound}"
+    ]
+    if result["mAP"] is not None:
+        lines.append(f"test mAP {result['mAP']:.2f}")
+        if abs(result["mAP"] - result["mAP_present"]) > 1e-9:
+            lines[-1] += f" ({result['mAP_present']:.2f} over the classes that have a positive there)"
+        lines.append(f"labels by thresholds: macro F1 {result['labels']['macro_F1']:.2f} on test")
+    return "\n".join([*lines, f"model and figures: {out}"])

@@ -1,0 +1,102 @@
+"""aevlp tune: DAMP's settings for another teacher or another domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aevlp.cli.arguments import configured
+from aevlp.core.errors import UserError
+from aevlp.core.options import Parser
+from aevlp.core.tables import show
+from aevlp.sources import Task
+from aevlp.store.location import store_root
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from aevlp.damp.tuning import Tuning
+    from aevlp.data.splits import Split
+    from aevlp.sources.damp import Damp
+
+
+def tune(argv: Sequence[str]) -> None:
+    """Choose the settings of the pseudo-labels for these images and this teacher, without training, and write a recipe."""
+
+    def add(parser: Parser) -> None:
+        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+        parser.add_argument(
+            "--out", type=Path, default=Path("tuned.yaml"), metavar="FILE.yaml", help="the recipe to write (default: tuned.yaml)"
+        )
+
+    given, config = configured("tune", tune.__doc__ or "", argv, add)
+    if config.method.source.name != "damp":
+        raise UserError(f"--method {config.method.name}: has no pseudo-labels of DAMP to tune; use aevlp, or LOSS+damp")
+    if config.run.store == "none":
+        raise UserError("--store none: settings are chosen from stored views; name a folder")
+    if given.out.exists():
+        raise UserError(f"--out {given.out}: exists; remove it or choose another name")
+
+    from aevlp.data.load import load
+
+    root = store_root(config.run.store)
+    data = load(given.data, config.data, root)
+
+    from aevlp.config.recipe import recipe_text
+    from aevlp.core.engine import make_accelerator
+    from aevlp.sources.damp import Damp, DampOptions
+
+    accelerator = make_accelerator(config.engine)
+    assert isinstance(config.source, DampOptions)
+    task = Task(data.train, data.classes, config, root, accelerator, data.val)
+    source = Damp(task, replace(config.source, draws=1))  # settings are judged by the first draw alone
+    source.looks.fill()
+    tuning = source.tuning()
+    remark = "" if data.train.truth is None else _on_training_images(source, tuning, data.train)
+    if not accelerator.is_main_process:
+        return
+
+    from aevlp.core.files import write_text
+
+    show(_table(tuning, str(given.data)))
+    if remark:
+        show(remark)
+    values = config.as_recipe()
+    values["damp"] |= {**asdict(tuning.chosen[0]), "tune": False}
+    write_text(given.out, recipe_text(values, f"use it: aevlp train {given.data} --out RUN --recipe {given.out}"))
+    show(f"written: {given.out}; use it with --recipe {given.out}")
+
+
+def _on_training_images(source: Damp, tuning: Tuning, train: Split) -> str:
+    """How good both settings are on the training images, where their truth is known: nothing was chosen by it."""
+    from aevlp.damp.quality import precision_recall
+
+    assert train.truth is not None
+    lines = []
+    for name, (setting, _) in (("as it was", tuning.before), ("chosen", tuning.chosen)):
+        source.take(asdict(setting))
+        precision, recall = precision_recall(source.labels(1).numpy() == 1, train.observed, train.truth)
+        f1 = 2 * precision * recall / (precision + recall) if precision and recall else 0.0
+        lines.append(f"{name}: precision {precision or 0:.3f}, recall {recall or 0:.3f}, F1 {f1:.3f}")
+    return "on the training images, whose labels are all known here: " + "; ".join(lines)
+
+
+def _table(tuning: Tuning, title: str) -> Table:
+    """Every temperature's best, the settings as they were and as chosen."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    basis = {
+        "complete": "fully labelled validation images",
+        "estimated": "training images, each observed label held back: estimates",
+    }[tuning.basis]
+    columns = ("temperature", "global_threshold", "top_k", "negative_fraction", "precision", "recall", "F1", "positives lost")
+    table = Table("", *columns, title=f"{escape(title)}: {tuning.images} {basis}", title_justify="left")
+    rows = [("as it was", tuning.before), *(("best at", one) for one in tuning.tried), ("chosen", tuning.chosen)]
+    for name, (setting, figures) in rows:
+        numbers = (figures.precision, figures.recall, figures.f1, figures.negatives_wrong)
+        style = "bold" if name == "chosen" else None
+        table.add_row(name, *(f"{v:g}" for v in asdict(setting).values()), *(f"{v:.3f}" for v in numbers), style=style)
+    return table

@@ -1,0 +1,218 @@
+"""Every option of a run, as frozen dataclasses. A field `KEY` of section `SECTION` is the option `--SECTION.KEY`.
+
+A recipe (`aevlp.recipes`) is a set of other defaults for these fields; what the user says wins over both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from aevlp.config.methods import Method
+from aevlp.core.engine import EngineOptions
+from aevlp.core.errors import UserError, require
+from aevlp.losses.registry import LossOptions
+from aevlp.models.heads.registry import HeadOptions
+from aevlp.sources.registry import SourceOptions
+
+Aim = Literal["f1", "precision", "count"]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """How the image set is read."""
+
+    format: str | None = None
+    """Kind of image set (folder, table, flat, voc, coco, nus, cub, npy); null: detected."""
+    observe: Literal["given", "single"] = "given"
+    """given: train on the labels as they are; single: keep one positive per training image of a fully labelled set."""
+    zeros: Literal["unknown", "negative"] = "unknown"
+    """What a label that is not given means in the training split; everywhere else it means negative."""
+    bad_images: Literal["stop", "skip"] = "stop"
+    """What to do about images that cannot be read: stop before training, or leave them out and say so."""
+
+
+@dataclass(frozen=True)
+class TeacherOptions:
+    """The frozen vision-language model that makes the pseudo-labels."""
+
+    name: str = "openai/clip-vit-base-patch16"
+    """Hub name or folder of a CLIP-like checkpoint, package.module:factory, or demo."""
+    prompt: str = "a photo of a {}."
+    """Text that stands for a class without a prompt table; {} is the class name."""
+    prompts: str | None = None
+    """Prompt table (voc, coco, nus, cub, or a YAML file of class: prompt); none: the class names in teacher.prompt."""
+    batch_size: int | None = None
+    """Views per forward pass; null: 256, or 40 on a CPU, where each core has a batch of its own."""
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
+    """Arithmetic of the teacher; auto: fp16 on a GPU, else fp32; int8: linear layers in 8 bits, on a CPU only."""
+
+    def __post_init__(self) -> None:
+        """Checks the prompt's slot, the table of prompts and the batch size."""
+        require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
+        if self.prompts is not None:
+            from aevlp.models.prompts import settled_table
+
+            # As a run records it: a file is found from another folder too.
+            object.__setattr__(self, "prompts", settled_table(self.prompts))
+        require(self.batch_size is None or self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The classifier."""
+
+    backbone: str = "microsoft/resnet-50"
+    """Hub name or folder of an image-classification checkpoint, demo, or demo-clip (with image_size 48)."""
+    image_size: int = 448
+    """Images are resized to this many pixels in width and height."""
+    features: str | None = None
+    """A .npz with `features` [N, D] and `images` [N] (their names), instead of a backbone; it is trained on in linear mode."""
+
+    def __post_init__(self) -> None:
+        """Checks the image size."""
+        require(self.image_size >= 8, "model.image_size", "at least 8", self.image_size)
+        if self.features is not None:  # as a run records it: it is found from another folder too
+            object.__setattr__(self, "features", str(Path(self.features).expanduser().absolute()))
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """The training loop."""
+
+    mode: Literal["full", "linear", "linear-then-full"] = "full"
+    """full: backbone and head; linear: the head alone, on features that are computed once (usual then: 25 epochs, batches of 16,
+    head rate 1e-3, no early stop); linear-then-full: first the head alone, then both."""
+    linear_init: int = 2
+    """Epochs of the head alone in the mode linear-then-full; the schedules of gr and gpr begin after them."""
+    epochs: int = 8
+    """Epochs; the schedules of the losses stretch over them."""
+    batch_size: int = 16
+    """Images per step, over all processes together (VOC, CUB 8)."""
+    optimizer: Literal["adam", "adamax"] = "adam"
+    """What takes the steps."""
+    learning_rate: float = 1e-5
+    """Learning rate of the backbone."""
+    head_learning_rate: float = 1e-4
+    """Learning rate of the head."""
+    expected_positives: float | None = None
+    """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4), for some losses, and for thresholds without
+    complete validation labels; null: estimated from the data."""
+    patience: int | None = 2
+    """Stop after this many epochs without a new best validation mAP; null: never."""
+    max_drop: float | None = 2.0
+    """Stop when validation mAP falls more than this many points under the best; null: never."""
+    workers: int = 2
+    """Threads that read images ahead."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        require(self.epochs >= 1, "train.epochs", "at least 1", self.epochs)
+        if self.mode == "linear-then-full":
+            fits = 1 <= self.linear_init < self.epochs
+            require(fits, "train.linear_init", f"at least 1 and below the number of epochs ({self.epochs})", self.linear_init)
+        require(self.batch_size >= 1, "train.batch_size", "at least 1", self.batch_size)
+        require(self.learning_rate >= 0, "train.learning_rate", "at least 0", self.learning_rate)
+        require(self.head_learning_rate >= 0, "train.head_learning_rate", "at least 0", self.head_learning_rate)
+        expected = self.expected_positives
+        require(expected is None or expected > 0, "train.expected_positives", "above 0", expected)
+        require(self.max_drop is None or self.max_drop >= 0, "train.max_drop", "at least 0", self.max_drop)
+        require(self.patience is None or self.patience >= 1, "train.patience", "at least 1", self.patience)
+        require(self.workers >= 1, "train.workers", "at least 1", self.workers)
+
+
+@dataclass(frozen=True)
+class ThresholdOptions:
+    """What the thresholds are chosen for."""
+
+    aim: Aim = "f1"
+    """f1: the best F1 on validation images; precision: as many labels as a precision allows; count: as many as there are."""
+    precision: float = 0.9
+    """The precision wanted with the aim precision."""
+    shrinkage: float = 10.0
+    """Examples with which a class's own threshold weighs as much as the one for all classes; 0: no shrinking."""
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        require(0 < self.precision <= 1, "thresholds.precision", "above 0 and at most 1", self.precision)
+        require(self.shrinkage >= 0, "thresholds.shrinkage", "at least 0", self.shrinkage)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run without a section."""
+
+    seed: int = 0
+    """Seed of the head, the order of the images, their flips, the text noise and the recombination of draws."""
+    compat: Literal["paper", "released-code"] = "paper"
+    """Follow the paper, or the departures of its authors' released code."""
+    protocol: Literal["common", "published"] = "common"
+    """Train every method with the recipe's settings, or each with those that it was published with, where the recipe has them."""
+    store: str | None = None
+    """Folder of the view store (also: AEVLP_CACHE); none: keep nothing on disk. null: ~/.cache/aevlp/views."""
+    report: bool = True
+    """Write a page about the run, report.html, at its end."""
+
+    def __post_init__(self) -> None:
+        """Checks the seed."""
+        require(self.seed >= 0, "seed", "at least 0", self.seed)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All options of a training run."""
+
+    recipe: str
+    method: Method
+    run: RunOptions
+    engine: EngineOptions
+    data: DataOptions
+    teacher: TeacherOptions  # its defaults, where the method asks no teacher
+    model: ModelOptions
+    train: TrainOptions
+    thresholds: ThresholdOptions
+    loss: LossOptions
+    source: SourceOptions
+    head: HeadOptions | None  # None: the backbone's own head
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be trained together."""
+        if self.train.mode != "full" and self.method.head is not None and self.method.head.sees_map:
+            raise UserError(
+                f"--train.mode {self.train.mode}: the head {self.method.head.name} needs a feature map, and this mode keeps only "
+                f"pooled features; use {'another method' if self.model.features else '--train.mode full'}"
+            )
+        if self.model.features is not None and self.train.mode != "linear":
+            raise UserError(
+                f"--features {self.model.features}: features alone have no backbone to train, as --train.mode {self.train.mode} "
+                "would; leave the mode out, or say --features null"
+            )
+
+    @property
+    def warmup(self) -> int:
+        """Epochs of the head alone before the backbone is trained too."""
+        return self.train.linear_init if self.train.mode == "linear-then-full" else 0
+
+    def as_recipe(self) -> dict[str, Any]:
+        """The options as the nested mapping that a recipe file holds: those that the method has."""
+        sections = {
+            "data": self.data,
+            "model": self.model,
+            "train": self.train,
+            "thresholds": self.thresholds,
+            **self._own_sections(),
+        }
+        return {
+            "recipe": self.recipe,
+            "method": self.method.name,
+            **asdict(self.run),
+            **asdict(self.engine),
+            **{name: asdict(options) for name, options in sections.items()},
+        }
+
+    def _own_sections(self) -> dict[str, Any]:
+        own = {"teacher": self.teacher, "loss": self.loss, self.method.source.name: self.source}
+        if self.method.head is not None:
+            own[self.method.head.name] = self.head
+        return {name: own[name] for name in self.method.sections}

@@ -1,0 +1,131 @@
+"""The registry of methods: a method is a name for a loss, a source of what the loss is told, and a head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from aevlp.core.citations import (
+    AEVLP,
+    BOOST,
+    ENHANCEMENT,
+    LARGE_LOSS,
+    MUTUAL_INFORMATION,
+    SINGLE_POSITIVE,
+    UNKNOWN,
+    VISION_LANGUAGE,
+)
+from aevlp.core.errors import UserError, did_you_mean
+from aevlp.losses import LOSSES, Loss
+from aevlp.models.heads import HEADS, HeadKind
+from aevlp.sources import SOURCES, SourceKind
+
+
+@dataclass(frozen=True)
+class Method:
+    """A loss, a source and a head (None: the backbone's own, a linear layer)."""
+
+    name: str
+    loss: Loss
+    source: SourceKind
+    head: HeadKind | None
+    summary: str
+    paper: str
+
+    @property
+    def sections(self) -> dict[str, type[Any]]:
+        """Section -> dataclass of the options that the method has of its own, those with none left out."""
+        from aevlp.config.config import TeacherOptions
+
+        own: dict[str, type[Any]] = {"loss": self.loss.options, self.source.name: self.source.options}
+        if self.source.asks_teacher:
+            own["teacher"] = TeacherOptions
+        if self.head is not None:
+            own[self.head.name] = self.head.options
+        return {section: kind for section, kind in own.items() if fields(kind)}
+
+    @property
+    def wants_expected_positives(self) -> bool:
+        """Whether it asks for the number of positives that an image is expected to have."""
+        return self.loss.wants_expected_positives or self.source.wants_expected_positives
+
+    @property
+    def parts(self) -> str:
+        """The loss, the source and the head by name."""
+        own = [self.head.name] if self.head is not None else []
+        return "+".join([*own, self.loss.name, *([self.source.name] if self.source.name != "none" else [])])
+
+
+def _method(name: str, loss: str, source: str, summary: str, paper: str, head: str | None = None) -> Method:
+    return Method(name, LOSSES[loss], SOURCES[source], None if head is None else HEADS[head], summary, paper)
+
+
+_TRIPLES = [
+    _method("aevlp", "gpr", "damp", "robust loss on the labels of a vision-language model that looks at image and tiles", AEVLP),
+    _method("vlpl", "vlpl", "vlpl", "the labels of a vision-language model that looks at the image once", VISION_LANGUAGE),
+    _method("role", "role", "estimates", "every training label is estimated along with the classifier", SINGLE_POSITIVE),
+    _method("em-apl", "em-apl", "apl", "entropy maximisation, and soft negatives for what the classifier rules out", UNKNOWN),
+    _method("ll-ct", "bce", "ll-ct", "unknown labels with the largest losses count as positive for a batch", LARGE_LOSS),
+    _method("ll-cp", "bce", "ll-cp", "unknown labels with the largest losses count as positive for good", LARGE_LOSS),
+    _method("smile", "smile", "enhancer", "soft labels of a network over the graph of similar images", ENHANCEMENT),
+    _method("mime", "bce", "confident", "what a head with latents is sure of becomes positive", MUTUAL_INFORMATION, "latent"),
+    _method("boostlu+ll-r", "ll-r", "none", "large losses are left out, strong places count more", BOOST, "boostlu"),
+]
+METHODS: dict[str, Method] = {
+    **{method.name: method for method in _TRIPLES},
+    **{
+        loss.name: Method(loss.name, loss, SOURCES["none"], None, loss.summary, loss.paper)
+        for loss in LOSSES.values()
+        if loss.reads is None
+    },
+}
+"""By name. A loss that is told nothing but the observed labels is a method by itself."""
+
+
+def find_method(name: str) -> Method:
+    """The method called `name`: a registered one, LOSS+SOURCE where the loss reads what the source yields, or HEAD+either."""
+    return _find(name, f"--method {name}")
+
+
+def _find(name: str, said: str) -> Method:
+    """The method called `name`, which is what is left of what the user `said`."""
+    if name in METHODS:
+        return METHODS[name]
+    first, plus, rest = name.partition("+")
+    if plus and first in HEADS:
+        return _with_head(HEADS[first], _find(rest, said), said)
+    if first in LOSSES and (rest in SOURCES or not plus):
+        return _pair(LOSSES[first], rest, said)
+    if name.rpartition("+")[2] in HEADS:
+        raise UserError(f"{said}: a head goes before the rest, as in boostlu+ll-r")
+    what = f" as '{name}'" if said != f"--method {name}" else ""
+    near = did_you_mean(name, [*METHODS, *_pairs()])
+    raise UserError(f"{said}: no such method{what}{near}; aevlp methods lists them")
+
+
+def _pair(loss: Loss, source: str, said: str) -> Method:
+    """The loss with the source of that name; '' is none at all."""
+    fitting = [kind.name for kind in SOURCES.values() if kind.yields == loss.reads]
+    if not source:
+        raise UserError(f"{said}: the loss {loss.name} needs a source: {', '.join(f'{loss.name}+{name}' for name in fitting)}")
+    kind = SOURCES[source]
+    if loss.reads is None:
+        readers = [f"{other.name}+{source}" for other in LOSSES.values() if other.reads == kind.yields]
+        raise UserError(f"{said}: the loss {loss.name} reads no pseudo-labels; use {loss.name} alone, or {' or '.join(readers)}")
+    if kind.name not in fitting:
+        raise UserError(
+            f"{said}: the loss {loss.name} reads {loss.reads} labels and the source {source} yields {kind.yields} ones; "
+            f"{loss.name} goes with {', '.join(fitting)}"
+        )
+    return Method(f"{loss.name}+{source}", loss, kind, None, f"{loss.summary}, with: {kind.summary}", kind.paper)
+
+
+def _with_head(head: HeadKind, method: Method, said: str) -> Method:
+    if method.head is not None:
+        raise UserError(f"{said}: {method.name} has a head already, {method.head.name}")
+    name = f"{head.name}+{method.name}"
+    return Method(name, method.loss, method.source, head, f"{method.summary}, with: {head.summary}", head.paper)
+
+
+def _pairs() -> list[str]:
+    return [f"{loss.name}+{kind.name}" for loss in LOSSES.values() for kind in SOURCES.values() if loss.reads == kind.yields]

@@ -1,0 +1,210 @@
+"""What a sweep consists of: its trainings and their names, and the table and the CSV of their results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aevlp.config.config import Config
+from aevlp.config.methods import find_method
+from aevlp.config.recipe import config_from, options_for, read_recipe, recipe_file, settings
+from aevlp.core.options import show_value
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FIGURES = ("precision", "recall", "accumulated_precision", "accumulated_recall")
+MEASURED = ("mAP", "mAP_present", "val_mAP", "best_epoch", "epochs")
+COLUMNS = ("seed", *MEASURED, *(f"pseudo_{figure}" for figure in FIGURES), "images_per_second", "run")
+"""Columns of the CSV after the method and the varied options, one of which may be `precision`."""
+LONGEST = 200  # characters of a name; file systems take 255 bytes
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training of a sweep."""
+
+    label: str  # the method and its setting, the same for every seed
+    method: str
+    seed: int
+    said: Mapping[str, Any]  # what the user said of the options that concern the method
+    varied: Mapping[str, Any]  # those of them that have several values in the sweep
+    config: Config
+
+    @property
+    def name(self) -> str:
+        """The name of its run folder."""
+        return f"{self.label}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a training that failed said, and whether the user can put it right."""
+
+    line: str
+    is_user_error: bool
+
+
+Outcome = dict[str, Any] | Failure
+"""The content of `result.json`, or why there is none."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method and its setting: what is trained with every seed."""
+
+    method: str
+    said: Mapping[str, Any]  # what is said of the options that concern the method
+    varied: Mapping[str, Any]  # those of them that tell it from other rows
+
+    @property
+    def label(self) -> str:
+        """Its name, which no other setting has."""
+        return label(self.method, self.varied)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Methods to train, and for each option that the user named its values."""
+
+    recipe: str
+    methods: Sequence[str]
+    choices: Mapping[str, Sequence[Any]]
+
+    @property
+    def varied(self) -> list[str]:
+        """The options with several values."""
+        return [key for key, values in self.choices.items() if len(values) > 1]
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every method with every combination of the values.
+
+        An option that does not concern a method is not set for it, so that it is trained once and not once per value.
+        """
+        rows: dict[str, Row] = {}
+        for method in dict.fromkeys(self.methods):
+            for combination in product(*self.choices.values()):
+                said = concerning(method, dict(zip(self.choices, combination, strict=True)))
+                row = Row(method, said, {key: said[key] for key in self.varied if key in said})
+                rows[row.label] = row
+        return list(rows.values())
+
+    def trials(self, seeds: int) -> list[Trial]:
+        """Every training: all rows with seed 0, then with seed 1, ...; a wrong value is a UserError."""
+        return trials_of(self.recipe, self.rows, seeds)
+
+
+def trials_of(recipe: str, rows: Iterable[Row], seeds: int) -> list[Trial]:
+    """The trainings of rows: all of them with seed 0, then with seed 1, ...; a wrong value is a UserError."""
+    values, rows = read_recipe(recipe_file(recipe)), list(rows)
+    return [
+        Trial(
+            label=row.label,
+            method=row.method,
+            seed=seed,
+            said=row.said,
+            varied=row.varied,
+            config=config_of(recipe, values, row.method, {**row.said, "seed": seed}),
+        )
+        for seed in range(seeds)
+        for row in rows
+    ]
+
+
+def concerning(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that a method has."""
+    keys = {option.key for option in options_for(find_method(method))}
+    return {key: value for key, value in options.items() if key in keys}
+
+
+def config_of(recipe: str, values: Mapping[str, Any], method: str, said: Mapping[str, Any]) -> Config:
+    """The configuration of a method with a recipe's values, where nothing else is said."""
+    usual = settings(values, method, said.get("protocol", values.get("protocol", "common")), said)
+    return config_from(recipe_file(recipe), recipe, method, usual, said)
+
+
+def exact(value: Any) -> str:
+    """A value as the user would type it, to the last digit."""
+    short = show_value(value)
+    return repr(value) if isinstance(value, float) and float(short) != value else short
+
+
+def label(method: str, varied: Mapping[str, Any]) -> str:
+    """METHOD[-KEY=VALUE...] as a file name that no other setting has."""
+    texts = {key: exact(value) for key, value in varied.items()}
+    words = "-".join([method, *(f"{key}={text}" for key, text in texts.items())])
+    name = re.sub(r"[^\w.=+-]", "_", words, flags=re.ASCII)
+    # Letters that a file name cannot hold or tell apart, an = within a value, a name too long: a digest keeps the names apart.
+    if len(name) > LONGEST or not all(re.fullmatch(r"[a-z0-9._+-]+", text) for text in texts.values()):
+        digest = blake2b(json.dumps([method, texts]).encode(), digest_size=4).hexdigest()
+        name = f"{name[:LONGEST]}~{digest}"
+    return name
+
+
+def csv_text(sweep: Sweep, results: Iterable[tuple[Trial, Mapping[str, Any]]], out: Path) -> str:
+    """A row per finished run; mAP in percent, pseudo-label figures 0 to 1; empty: not known, or of no concern to the method."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", *sweep.varied, *COLUMNS])
+    for trial, result in results:
+        setting = [exact(trial.varied[key]) if key in trial.varied else "" for key in sweep.varied]
+        measured = [result[key] for key in MEASURED]
+        figures = [result["pseudo_labels"][key] for key in FIGURES]
+        writer.writerow([trial.method, *setting, trial.seed, *measured, *figures, result["images_per_second"], out / trial.name])
+    return text.getvalue()
+
+
+def is_results_csv(path: Path) -> bool:
+    """Whether a file is the CSV of a sweep."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        header = file.readline().rstrip("\n").split(",")
+    return header[0] == "method" and tuple(header[-len(COLUMNS) :]) == COLUMNS
+
+
+def results_table(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, title: str, caption: str) -> Table:
+    """A row per method and setting: mean and standard deviation over the seeds."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    results = [outcome for _, outcome in outcomes if not isinstance(outcome, Failure)]
+    present = any(result["mAP"] != result["mAP_present"] for result in results)
+    if any(result["val_labels"] != "complete" for result in results):
+        caption = f"val mAP is of observed labels: a lower bound\n{caption}"
+    table = Table(title=escape(title), caption=escape(caption))
+    for name in ("method", *sweep.varied):
+        table.add_column(name)
+    maps = ["test mAP", *(["of classes with a positive"] if present else []), "val mAP"]
+    for name in (*maps, "pseudo-labels: precision", "recall", "accumulated precision", "accumulated recall"):
+        table.add_column(name, justify="right")
+    for row in dict.fromkeys(trial.label for trial, _ in outcomes):
+        trial = next(trial for trial, _ in outcomes if trial.label == row)
+        ours = [outcome for trial, outcome in outcomes if trial.label == row]
+        done = [outcome for outcome in ours if not isinstance(outcome, Failure)]
+        setting = [escape(exact(trial.varied[key])) if key in trial.varied else "-" for key in sweep.varied]
+        keys = ["mAP", *(["mAP_present"] if present else []), "val_mAP"]
+        cells = [_mean([result[key] for result in done]) for key in keys]
+        if failed := len(ours) - len(done):
+            cells[0] = f"{cells[0]} ({failed} failed)" if done else "failed"
+        for figure in FIGURES:
+            cells.append(_mean([result["pseudo_labels"][figure] for result in done], 100))
+        table.add_row(trial.method, *setting, *cells)
+    return table
+
+
+def _mean(values: Sequence[float | None], scale: float = 1) -> str:
+    """Mean and, over several, standard deviation of the values that are known; '-' for none."""
+    known = [scale * value for value in values if value is not None]
+    if not known:
+        return "-"
+    spread = f" ± {statistics.stdev(known):.2f}" if len(known) > 1 else ""
+    return f"{statistics.mean(known):.2f}{spread}"

@@ -1,0 +1,180 @@
+"""What the teacher sees of the training images: embeddings of views from the store or, without one, from the teacher directly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from aevlp.core.engine import teacher_precision
+from aevlp.core.errors import UserError
+from aevlp.core.seeds import seed_for
+from aevlp.core.torch_threads import a_core_each
+from aevlp.damp.scoring import Scorer
+from aevlp.damp.text import text_embeddings
+from aevlp.damp.views import ViewSettings
+from aevlp.data.fingerprint import set_fingerprint
+from aevlp.data.splits import Split
+from aevlp.models.checkpoint import IMAGENET_MEAN, IMAGENET_STD
+from aevlp.models.prompts import class_prompts, digest_of
+from aevlp.models.teacher import Teacher, load_teacher
+from aevlp.sources.registry import Task
+from aevlp.store.embedding_store import Embeddings, StoreKey, ViewStore, shards_of
+from aevlp.store.fill import fill, shard_job
+
+Compute = Callable[[Tensor, Tensor], Tensor]
+"""(rows [B] of the split, their embeddings [B, V, K] on the device) -> [B, C]."""
+
+
+class Looks:
+    """The teacher's looks at the images of a task: `draws` draws of views.
+
+    `view` holds the views' settings but for their size, which is the teacher's.
+    """
+
+    def __init__(self, task: Task, draws: int, view: dict[str, Any]) -> None:
+        self.task, self.accelerator = task, task.accelerator
+        options = task.config.teacher
+        prompts = class_prompts(options.prompts, options.prompt, task.classes)  # refused before the teacher is loaded
+        self.prompts = digest_of(prompts)
+        self.precision = teacher_precision(options.precision, self.accelerator.device)
+        teacher = load_teacher(options.name, self.accelerator.device, self.precision)
+        # The text side is small and computed once, on the CPU, so that it does not depend on the device.
+        self.texts = text_embeddings(teacher.encode_texts, prompts).cpu()
+        self.images = self._images()
+        self.shards = shards_of(len(self.images.names))
+        self.scorer = self._scorer(teacher, ViewSettings(size=teacher.image_size, **view))
+        self.store = None if task.root is None else self._store(teacher)
+        self.draws = draws
+
+    def _images(self) -> Split:
+        """What is looked at: of a part of a split all of it where a store keeps it, since other parts are looked at as well."""
+        split = self.task.split
+        return split if split.whole is None or self.task.root is None else split.whole
+
+    def _scorer(self, teacher: Teacher, settings: ViewSettings) -> Scorer:
+        mean, std = (IMAGENET_MEAN, IMAGENET_STD) if settings.released_code else (teacher.mean, teacher.std)
+        return Scorer(
+            teacher,
+            settings,
+            mean=mean,
+            std=std,
+            accelerator=self.accelerator,
+            batch_size=self.task.config.teacher.batch_size,
+            precision=self.precision,
+        )
+
+    def _store(self, teacher: Teacher) -> ViewStore:
+        split, root = self.images, self.task.root
+        assert root is not None
+        key = StoreKey(
+            teacher=teacher.fingerprint,
+            mean=self.scorer.mean,
+            std=self.scorer.std,
+            precision=self.precision,
+            views=self.scorer.settings,
+            images=set_fingerprint(split.names, split.digests),
+        )
+        about = {"model": self.task.config.teacher.name, "data": str(split.root.resolve())}
+        return ViewStore(root, key, count=len(split.names), dimension=self.texts.shape[1], about=about)
+
+    def at(self, split: Split, draws: int = 1) -> Looks:
+        """The same teacher's looks at other images."""
+        other = copy(self)
+        other.task = replace(self.task, split=split)
+        other.images = other._images()
+        other.shards, other.draws = shards_of(len(other.images.names)), draws
+        other.store = None if self.store is None else other._store(self.scorer.teacher)
+        return other
+
+    def fill(self) -> None:
+        """Scores what the store lacks."""
+        if self.store is not None:
+            fill(self.store, self.images, self.draws, self.scorer, self.accelerator)
+
+    def seen(self, epoch: int, shard: int) -> Embeddings:
+        """Float16 [images of the shard, V, K] as the store has them for epoch 1, 2, ..."""
+        assert self.store is not None
+        return self.store.read(epoch - 1, shard) if epoch <= self.draws else self._recombined(self.store, epoch, shard)
+
+    def _recombined(self, store: ViewStore, epoch: int, shard: int) -> Embeddings:
+        """Each view from a draw of its own, so that the set of views is new though no view is."""
+        rng = np.random.default_rng(seed_for(self.task.config.run.seed, "recombination", epoch, shard))
+        chosen = rng.integers(self.draws, size=(len(self.shards[shard]), self.scorer.settings.count))
+        mixed = store.read(0, shard).copy()
+        for draw in range(1, self.draws):
+            mixed[chosen == draw] = store.read(draw, shard)[chosen == draw]
+        return mixed
+
+    def some(self, most: int) -> tuple[npt.NDArray[np.intp], Tensor]:
+        """(rows [M] of the images looked at, evenly spread and at most so many; float32 [M, V, K]): the first draw, stored."""
+        rows = np.unique(np.linspace(0, len(self.images.names) - 1, most).round().astype(np.intp))
+        parts = [
+            np.array(self.seen(1, shard)[rows[(rows >= own.start) & (rows < own.stop)] - own.start], dtype=np.float32)
+            for shard, own in enumerate(self.shards)
+        ]
+        return rows, torch.from_numpy(np.concatenate(parts))
+
+    def labelled(self, epoch: int, label: Compute) -> Tensor:
+        """Int8 [N, C]: the labels that `label` makes of the views of epoch 1, 2, ..."""
+        return self._table(epoch, label, torch.int32).to(torch.int8)
+
+    def pooled(self, score: Compute) -> Tensor:
+        """Float32 [N, C]: what `score` makes of the views, on average over the draws."""
+        tables = [self._table(draw, score, torch.float32) for draw in range(1, self.draws + 1)]
+        return torch.stack(tables).mean(0)
+
+    def _table(self, epoch: int, compute: Compute, kind: torch.dtype) -> Tensor:
+        """[N, C] on the CPU: what `compute` makes of the views of epoch 1, 2, ...; the processes share the work."""
+        device = self.accelerator.device
+        table = torch.zeros(self.task.split.observed.shape, dtype=kind, device=device)
+        row_of = self._rows()
+
+        def enter(shard: int, embeddings: Embeddings) -> None:
+            rows = row_of[self.shards[shard].start : self.shards[shard].stop]
+            ours = rows >= 0
+            if ours.any():
+                seen = torch.from_numpy(embeddings if ours.all() else embeddings[ours.numpy()]).to(device)
+                table[rows[ours].to(device)] = compute(rows[ours], seen).to(kind)
+
+        ours = range(self.accelerator.process_index, len(self.shards), self.accelerator.num_processes)
+        if self.store is None:
+            jobs = (shard_job(self.images, epoch - 1, shard, self.shards[shard]) for shard in ours)
+            for job, embeddings in self.scorer.embed(jobs):
+                enter(job.shard, embeddings)
+        else:
+            with a_core_each(None if device.type == "cpu" else 1) as pool:
+                for _ in pool.map(lambda shard: enter(shard, self.seen(epoch, shard)), ours):
+                    pass
+        shared: Tensor = self.accelerator.reduce(table, reduction="sum")  # each row is zero in all processes but one
+        return shared.cpu()
+
+    def _rows(self) -> Tensor:
+        """Int64 [images looked at]: where each is in the split; -1: nowhere."""
+        if self.images is self.task.split:
+            return torch.arange(len(self.images.names))
+        place = {name: row for row, name in enumerate(self.task.split.names)}
+        return torch.tensor([place.get(name, -1) for name in self.images.names])
+
+    def state(self) -> dict[str, Any]:
+        """How the teacher looked, for a checkpoint."""
+        return {"precision": self.precision, "prompts": self.prompts}
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Refuses to go on where the teacher looked otherwise before; `state` may hold more."""
+        if state["precision"] != self.precision:
+            raise UserError(
+                f"--resume: the teacher computed in {state['precision']} and would now in {self.precision}; "
+                "use the same kind of device, or start anew"
+            )
+        if state.get("prompts", self.prompts) != self.prompts:  # not in checkpoints of 0.4.0
+            raise UserError(
+                f"--resume: the prompts in {self.task.config.teacher.prompts} are not those that the run was started with; "
+                "put these back, or start anew"
+            )

@@ -1,0 +1,1 @@
+"""Several trainings at once: sweeps, the paper's tables, benchmarks of speed, the demo."""

@@ -1,0 +1,81 @@
+"""Scoring image files against the teacher alone: what reading and cutting add."""
+
+from __future__ import annotations
+
+from aevlp.experiments.bench.registry import Bench, Row, register_figure
+from aevlp.experiments.bench.timing import side_by_side
+
+LARGE = 256  # views
+
+
+@register_figure("scoring", "rate of scoring image files / rate of the bare teacher on as many ready-made views")
+def scoring(
+    bench: Bench,
+    *,
+    repeats: int = 3,
+    images: int = 32,
+    width: int = 500,
+    height: int = 375,
+    side: int = 224,
+    layers: int = 12,
+    grid: int = 4,
+) -> list[Row]:
+    """Three rows: against the teacher in batches of the same size, in large ones, and in the same with a batch per core.
+
+    The teacher is a ViT-Ti/16; views and batches are as by default, with augmentation.
+    """
+    import torch
+
+    from aevlp.core.engine import teacher_precision
+    from aevlp.damp.scoring import Job, Scorer
+    from aevlp.damp.views import ViewSettings
+    from aevlp.experiments.bench.bare import BareTeacher
+    from aevlp.experiments.bench.images import write_images
+    from aevlp.experiments.bench.models import save_clip
+    from aevlp.models.teacher import load_teacher
+    from aevlp.sources.damp import DampOptions
+
+    paths = write_images(bench.folder / "set", train=images, width=width, height=height)
+    device = bench.accelerator.device
+    teacher = load_teacher(save_clip(bench.folder / "clip", side=side, layers=layers), device)
+    usual = DampOptions()
+    settings = ViewSettings(size=side, grid=grid, overlap=usual.overlap, augment=usual.augment, seed=usual.seed)
+    scorer = Scorer(
+        teacher,
+        settings,
+        mean=teacher.mean,
+        std=teacher.std,
+        accelerator=bench.accelerator,
+        precision=teacher_precision("auto", device),
+    )
+    job = Job(paths, [path.name for path in paths], 0)
+    count, batch = images * settings.count, scorer.images_per_batch * settings.count
+    against = {
+        f"bare teacher, {batch} views at once": BareTeacher(teacher, count, batch, device),
+        f"bare teacher, {LARGE} views at once": BareTeacher(teacher, count, LARGE, device),
+    }
+    if device.type == "cpu":
+        cores = torch.get_num_threads()
+        by_core = f"bare teacher, {batch} views on each of {cores} cores"
+        against[by_core] = BareTeacher(teacher, count, batch, device, at_once=cores)
+    times = side_by_side("scoring", {"scoring": lambda: list(scorer.embed([job])), **against}, repeats)
+    setting = {
+        "images": f"{images} JPEG of {width} x {height}",
+        "teacher": f"ViT, width 192, {layers} layers, patch 16, {side} px",
+        "views": settings.count,
+        "repeats": repeats,
+    }
+    return [
+        Row.of(
+            times.ratio(name, "scoring"),
+            "rate of scoring",
+            name,
+            at_least=0.95,
+            absolute={
+                "images/s scored": times.part(images, "scoring").value,
+                "images/s of the bare teacher": times.part(images, name).value,
+            },
+            setting=setting,
+        )
+        for name in against
+    ]

@@ -1,0 +1,90 @@
+"""A training step from image files and the store, against the bare step on a batch in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aevlp.experiments.bench.registry import Bench, Row, register_figure
+from aevlp.experiments.bench.timing import side_by_side
+
+RESNET_50: Mapping[str, Any] = {}  # what the configuration of transformers is by default
+
+
+@register_figure("step", "rate of training from image files / rate of the bare training step on a batch in memory")
+def step(
+    bench: Bench,
+    *,
+    repeats: int = 5,
+    images: int = 48,
+    width: int = 500,
+    height: int = 375,
+    side: int = 224,
+    batch_size: int = 16,
+    workers: int = 2,
+    backbone: Mapping[str, Any] = RESNET_50,
+) -> list[Row]:
+    """One row: an epoch of the method `aevlp` with labels from a filled store. The backbone is a ResNet-50."""
+    from aevlp.config.recipe import build_config
+    from aevlp.data.load import load
+    from aevlp.experiments.bench.bare import BareStep
+    from aevlp.experiments.bench.images import write_images
+    from aevlp.experiments.bench.models import save_resnet
+    from aevlp.models.classifier import build_classifier
+    from aevlp.sources import Moment
+    from aevlp.training.loader import ImageFiles, TrainingOrder
+    from aevlp.training.loop import Stage, expected_positives, gather_parts, make_optimizer, train_epoch
+
+    write_images(bench.folder / "set", train=images, val=4, width=width, height=height)
+    values = {
+        "data.observe": "single",
+        "teacher.name": "demo",
+        "model.backbone": save_resnet(bench.folder / "resnet", side=side, **backbone),
+        "model.image_size": side,
+        "train.batch_size": batch_size,
+        "train.workers": workers,
+        "damp.draws": 1,
+    }
+    config = build_config("default", "aevlp", values)
+    store = bench.folder / "views"
+    data = load(bench.folder / "set", config.data, store)
+    parts = gather_parts(config, data, store, bench.accelerator)
+    parts.source.fill()
+    expected = expected_positives(config, data, parts.source)
+    model, optimizer = bench.accelerator.prepare(parts.classifier, make_optimizer(parts.classifier, config.train))
+    order = TrainingOrder(images, config.run.seed)
+    files = ImageFiles(data.train.paths, side, workers)
+    batches = files.batches(order, batch_size, bench.accelerator)
+
+    stage = Stage(config, parts, model, optimizer, files, batches, expected, bench.accelerator)
+    first = Moment(1, config.train.epochs, expected, probabilities=lambda: parts.labels, features=lambda: parts.labels)
+
+    def epoch() -> None:
+        parts.source.begin(first)
+        train_epoch(stage, 1)
+
+    bare = BareStep(build_classifier(config.model, data.classes, config.run.seed), config, bench.accelerator)
+    counts = [min(batch_size, images - first) for first in range(0, images, batch_size)]
+    times = side_by_side("step", {"training": epoch, "bare": lambda: bare(counts)}, repeats)
+    bench.accelerator.free_memory()
+    return [
+        Row.of(
+            times.ratio("bare", "training"),
+            "rate of training",
+            "bare step",
+            at_least=0.95,
+            absolute={
+                "images/s trained": times.part(images, "training").value,
+                "images/s of the bare step": times.part(images, "bare").value,
+            },
+            setting={
+                "images": f"{images} JPEG of {width} x {height}",
+                "backbone": f"ResNet {dict(backbone)}" if backbone else "ResNet-50",
+                "image size": side,
+                "classes": len(data.classes),
+                "batch": batch_size,
+                "workers": workers,
+                "repeats": repeats,
+            },
+        )
+    ]

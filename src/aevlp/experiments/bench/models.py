@@ -1,0 +1,111 @@
+"""Models to measure with: any shape, random weights, saved as checkpoint folders that the product's own loaders read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from aevlp.models.checkpoint import CLIP_MEAN, CLIP_STD, DEMO_CLIP, IMAGENET_MEAN, IMAGENET_STD
+
+BICUBIC = 3  # as transformers numbers it
+LONGEST_TEXT = 16  # tokens
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+
+
+def save_clip(
+    folder: Path, *, side: int = 224, patch: int = 16, width: int = 192, layers: int = 12, heads: int = 3, dimension: int = 512
+) -> str:
+    """The name for `--teacher` of a CLIP saved in `folder`: the given vision tower (ViT-Ti/16), a small text tower."""
+    from transformers import AutoTokenizer, CLIPConfig, CLIPModel
+
+    folder.mkdir(parents=True)
+    for name in TOKENIZER:
+        shutil.copy(DEMO_CLIP / name, folder / name)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    marks = {f"{mark}_token_id": getattr(tokenizer, f"{mark}_token_id") for mark in ("pad", "bos", "eos")}
+    shape = {"hidden_size": width, "intermediate_size": 4 * width, "num_attention_heads": heads}
+    words = {"num_hidden_layers": 2, "vocab_size": len(tokenizer), "max_position_embeddings": LONGEST_TEXT}
+    config = CLIPConfig(
+        text_config=shape | marks | words,
+        vision_config=shape | {"num_hidden_layers": layers, "image_size": side, "patch_size": patch},
+        projection_dim=dimension,
+        **marks,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        save_model(CLIPModel(config), folder)
+    save_processor(folder, "CLIPImageProcessor", side=side, mean=CLIP_MEAN, std=CLIP_STD)
+    return str(folder)
+
+
+def save_resnet(folder: Path, *, side: int = 224, **shape: Any) -> str:
+    """The name for `--backbone` of a ResNet saved in `folder`: a ResNet-50, or what `shape` makes of its configuration."""
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        save_model(ResNetForImageClassification(ResNetConfig(**shape)), folder)
+    save_processor(folder, "ConvNextImageProcessor", side=side, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+    return str(folder)
+
+
+def save_model(model: Any, folder: Path) -> None:
+    """Write config.json and model.safetensors; floats are stored as float16, and config.json asks for float32 on loading."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.config.architectures = [type(model).__name__]
+    model.config.dtype = torch.float32
+    model.config.save_pretrained(folder)
+    weights = {
+        name: (value.half() if value.is_floating_point() else value).contiguous() for name, value in model.state_dict().items()
+    }
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # safetensors makes it private
+
+
+def save_processor(folder: Path, kind: str, *, side: int, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    """Write preprocessor_config.json: squash to side x side (bicubic), scale to [0, 1], normalise."""
+    square = {"height": side, "width": side}
+    settings = {
+        "image_processor_type": kind,
+        "do_convert_rgb": True,
+        "do_resize": True,
+        "size": square,
+        "resample": BICUBIC,
+        "do_center_crop": False,
+        "crop_size": square,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(mean),
+        "image_std": list(std),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+class Onlooker:
+    """A teacher that computes nothing: it keeps the last images that it was shown, and gives each text a random direction."""
+
+    mean, std = CLIP_MEAN, CLIP_STD
+    fingerprint = "onlooker"
+    is_thread_safe = True
+
+    def __init__(self, image_size: int = 224, dimension: int = 512) -> None:
+        self.image_size, self.dimension = image_size, dimension
+        self.shown = torch.empty(0)
+
+    def encode_images(self, pixels: Tensor) -> Tensor:
+        """Ones [N, 1]."""
+        self.shown = pixels
+        return pixels.new_ones(len(pixels), 1)
+
+    def encode_texts(self, texts: list[str]) -> Tensor:
+        """Unit vectors [C, K]."""
+        return normalize(torch.randn(len(texts), self.dimension, generator=torch.Generator().manual_seed(0)), dim=1)

@@ -1,1 +1,0 @@
-"""Features of images: what a head learns from in linear mode, without a pass of the backbone."""

@@ -1,0 +1,1 @@
+"""Uses of a trained model: predict, complete labels, export and serve."""

@@ -1,0 +1,70 @@
+"""Out-of-fold probabilities: every training image is judged by a model that was not trained on its labels."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from aevlp.config.config import Config
+from aevlp.core.seeds import seed_for
+from aevlp.data.splits import Dataset, data_fingerprint
+from aevlp.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+log = logging.getLogger("aevlp")
+Probabilities = npt.NDArray[np.float32]
+
+
+def out_of_fold(
+    config: Config, data: Dataset, run: RunFolder, folds: int, accelerator: Accelerator
+) -> tuple[Probabilities, Probabilities]:
+    """Float32 [N, C] of the training and of the validation images.
+
+    One training per fold, as the run's, into `folds/` of the run; what an earlier call has finished there is taken as it is.
+    A validation image is judged by one of the models, as a training image is, so that what is learnt on the one holds for the
+    other.
+    """
+    from aevlp.models.model_folder import load_classifier
+    from aevlp.training.evaluate import probabilities
+    from aevlp.training.inputs import sight_of
+    from aevlp.training.run import train_on
+    from aevlp.training.user_features import OwnFeatures
+
+    config = replace(config, run=replace(config.run, report=False))
+    splits = (data.train, data.val)
+    fold_of = [_folds(len(split.names), folds, config.run.seed) for split in splits]
+    found = tuple(np.empty((len(split.names), len(data.classes)), np.float32) for split in splits)
+    features = "" if config.model.features is None else OwnFeatures(config.model.features).fingerprint()
+    for fold in range(folds):
+        others = Dataset(data.classes, data.train.part(np.flatnonzero(fold_of[0] != fold)), data.val, None)
+        at = RunFolder(run.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others, features)}")
+        if at.read_result() is None:
+            log.info("fold %d of %d: training into %s", fold + 1, folds, at.path)
+            train_on(others, config, at, accelerator, resume=at.config.is_file())
+        classifier = load_classifier(at.model).to(accelerator.device)
+        sight = sight_of(classifier, config)
+        for split, own, table in zip(splits, fold_of, found, strict=True):
+            rows = np.flatnonzero(own == fold)
+            if len(rows):
+                table[rows] = probabilities(classifier, sight(split.part(rows)), accelerator)
+    return found[0], found[1]
+
+
+def _folds(count: int, folds: int, seed: int) -> npt.NDArray[np.intp]:
+    """[count]: the fold 0..folds-1 of each image; their sizes differ by at most one."""
+    return np.random.default_rng(seed_for(seed, "folds")).permutation(count) % folds
+
+
+def _key(config: Config, data: Dataset, features: str = "") -> str:
+    """Names the training: another one has another folder. `features` names the user's own, if it is on such."""
+    # What decides only where and how fast things are computed does not make it another one.
+    alike = replace(config, train=replace(config.train, workers=1), teacher=replace(config.teacher, batch_size=None))
+    settings = {key: value for key, value in alike.as_recipe().items() if key not in ("recipe", "device", "store")}
+    return blake2b(f"{settings} {data_fingerprint(data)}{features}".encode(), digest_size=6).hexdigest()

@@ -1,0 +1,1 @@
+"""Models: where a checkpoint lies, the frozen teacher, prompts, the classifier and its heads, the model folder."""

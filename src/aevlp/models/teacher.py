@@ -1,0 +1,273 @@
+"""The frozen vision-language encoder: texts -> embeddings, views -> embeddings."""
+
+import importlib
+import inspect
+import logging
+import re
+import string
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from aevlp.core.errors import UserError, one_line
+from aevlp.models.checkpoint import Checkpoint, are_three_numbers, image_settings, local_checkpoint, quiet_loading
+
+TEXTS_AT_ONCE = 256
+
+log = logging.getLogger("aevlp")
+
+
+class Teacher(Protocol):
+    """What the product asks of a teacher; embeddings are not normalised.
+
+    One that also has a true `is_thread_safe` is called from several threads at once, which is faster on a CPU.
+    """
+
+    @property
+    def image_size(self) -> int:
+        """Side S of the square images it takes."""
+
+    @property
+    def mean(self) -> tuple[float, float, float]:
+        """Subtracted from the channels of an image with values in [0, 1]."""
+
+    @property
+    def std(self) -> tuple[float, float, float]:
+        """What the channels are divided by after that."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the weights: two teachers with the same fingerprint give the same embeddings."""
+
+    def encode_images(self, pixels: Tensor) -> Tensor:
+        """Embeddings [N, K] of normalised images, float [N, 3, S, S]."""
+
+    def encode_texts(self, texts: list[str]) -> Tensor:
+        """Embeddings [C, K] of C texts."""
+
+
+def load_teacher(name: str, device: torch.device, precision: str = "fp32") -> Teacher:
+    """The teacher that `--teacher NAME` means, on `device`.
+
+    `name` is a folder with a transformers checkpoint, a name on the hub, "demo", or `package.module:factory`:
+    a function without arguments that returns a `Teacher`. `precision` int8: the linear layers of its image side in 8 bits.
+    """
+    if re.fullmatch(r"[\w.]+:[\w.]+", name) and not Path(name).exists():
+        if precision == "int8":
+            raise UserError(f"--teacher.precision int8: not for a teacher of your own ({name}); use auto")
+        return _plugin(name, device)
+    return ClipTeacher(local_checkpoint(name, role="teacher", demo="clip"), device, in_int8=precision == "int8")
+
+
+class ClipTeacher:
+    """Any checkpoint of transformers with an image and a text tower that share a space: CLIP, SigLIP, SigLIP2, ..."""
+
+    is_thread_safe = True
+
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, *, in_int8: bool = False) -> None:
+        settings = image_settings(checkpoint.folder)
+        self.image_size, self.mean, self.std = settings.size, settings.mean, settings.std
+        self.fingerprint = checkpoint.fingerprint
+        self._folder, self._device = checkpoint.folder, device
+        model, self._tokenizer = _load(checkpoint.folder)
+        self._model = model.eval().requires_grad_(False).to(device)
+        if in_int8:
+            _quantize_images(self._model)
+        config = self._model.config
+        self._is_siglip = config.model_type.startswith("siglip")
+        self._patch = config.vision_config.patch_size if config.model_type == "siglip2" else None
+        positions = getattr(getattr(config, "text_config", None), "max_position_embeddings", None)
+        self.max_tokens: int = min(self._tokenizer.model_max_length, positions or 10**9)
+        """Tokens of a text that the model reads; the rest is cut off."""
+        self._check_image_size()
+
+    def encode_images(self, pixels: Tensor) -> Tensor:
+        """Embeddings, float32 [N, K] on the teacher's device, of normalised images [N, 3, S, S]."""
+        with torch.inference_mode():
+            inputs = {"pixel_values": pixels.to(self._device)}
+            if self._patch:
+                inputs = _patches(inputs["pixel_values"], self._patch)
+            embeddings = _embeddings(self._model.get_image_features(**inputs))
+        return embeddings.clone()  # a tensor made in inference mode would be barred from autograd and in-place changes
+
+    def encode_texts(self, texts: list[str]) -> Tensor:
+        """Embeddings, float32 [C, K] on the teacher's device; refuses a tokenizer that cannot tell the texts apart."""
+        self.check_tokens(texts)
+        with torch.inference_mode():
+            chunks = [texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)]
+            parts = [_embeddings(self._model.get_text_features(**self._tokens(chunk))) for chunk in chunks]
+        return torch.cat(parts)
+
+    def check_tokens(self, texts: Iterable[str]) -> None:
+        """Refuse texts that the tokenizer does not know or maps to the same ids: its files are then likely missing.
+
+        Without them some tokenizers load all the same, with hardly any vocabulary, and every class looks alike.
+        """
+        texts = list(dict.fromkeys(texts))
+        written = [self._written(text) for text in texts]
+        tokens = self._tokenizer(written, truncation=True, max_length=self.max_tokens)["input_ids"]
+        special = set(self._tokenizer.all_special_ids)
+        seen: dict[tuple[int, ...], str] = {}
+        where = f"the tokenizer in {self._folder}"
+        likely = "its files (tokenizer.json, or vocab.json with merges.txt) are likely missing or not the model's"
+        for text, ids in zip(texts, tokens, strict=True):
+            if text.strip() and special.issuperset(ids):
+                raise UserError(f"{where} knows nothing of {text!r}: {likely}")
+            twin = seen.setdefault(tuple(ids), text)
+            if _letters(twin) != _letters(text):
+                if len(ids) >= self.max_tokens:
+                    likely = f"they differ only after the {self.max_tokens} tokens that the model reads"
+                raise UserError(f"{where} gives the same ids to {twin!r} and {text!r}: {likely}")
+            if twin != text:
+                log.warning("the teacher reads %r and %r as the same text", twin, text)
+
+    def _tokens(self, texts: list[str]) -> dict[str, Tensor]:
+        """The text tower's inputs, padded as in its training."""
+        texts = [self._written(text) for text in texts]
+        padding = "max_length" if self._is_siglip else True
+        side = {"padding_side": "right"} if self._is_siglip else {}
+        tokens = self._tokenizer(texts, padding=padding, truncation=True, max_length=self.max_tokens, return_tensors="pt", **side)
+        taken = set(inspect.signature(self._model.get_text_features).parameters)
+        if self._is_siglip:  # trained without a mask: its padding is part of the text
+            taken = {"input_ids"}
+        return {key: value.to(self._device) for key, value in tokens.items() if key in taken}
+
+    def _written(self, text: str) -> str:
+        return text.lower() if self._is_siglip else text  # SigLIP2 saw lower case only, but not every tokenizer does it
+
+    def _check_image_size(self) -> None:
+        trained = getattr(getattr(self._model.config, "vision_config", None), "image_size", self.image_size)
+        if trained == self.image_size:
+            return
+        try:  # convolutional towers take any size, most others do not
+            self.encode_images(torch.zeros(1, 3, self.image_size, self.image_size))
+        except (ValueError, RuntimeError) as error:
+            raise UserError(
+                f"{self._folder}: the preprocessor asks for images of {self.image_size} pixels, the model for {trained}"
+            ) from error
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    """The model, in float32, and its tokenizer, from the files in `folder` alone and without running their code."""
+    from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
+
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with quiet_loading():
+        try:
+            config = AutoConfig.from_pretrained(folder, **local)
+            kind = MODEL_MAPPING.get(type(config), None)
+            if not (hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features")):
+                raise UserError(f"{folder}: a {config.model_type} model does not embed both images and texts")
+            model, report = AutoModel.from_pretrained(
+                folder, config=config, dtype=torch.float32, output_loading_info=True, use_safetensors=True, **local
+            )
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(folder, config=config, **local)
+            except ImportError:
+                if config.model_type != "siglip" or not (folder / "tokenizer.json").is_file():
+                    raise
+                tokenizer = _siglip_tokenizer(folder)
+            tokenizer("a photo")  # a vocabulary that does not fit is noticed on first use only
+        except UserError:
+            raise
+        except Exception as error:  # files of any kind of brokenness: the debug log has the traceback
+            log.debug("loading %s failed", folder, exc_info=True)
+            raise UserError(f"{folder} cannot be loaded as a teacher ({one_line(error)})") from error
+    # transformers would fill them at random and only warn.
+    lacking = sorted(key for key in report["missing_keys"] if not key.startswith("logit_"))
+    if lacking:
+        raise UserError(f"{folder}: the weights file lacks {len(lacking)} of the model's tensors, e.g. {lacking[0]}")
+    return model, tokenizer
+
+
+def _siglip_tokenizer(folder: Path) -> Any:
+    """SigLIP's tokenizer from its tokenizer.json: the class that its checkpoints name needs sentencepiece."""
+    from tokenizers import Regex, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    # That class drops punctuation itself, before the steps that the file describes.
+    punctuation, spaces = Regex(f"[{re.escape(string.punctuation)}]"), Regex(r"\s+")
+    steps = [normalizers.Replace(punctuation, ""), normalizers.Replace(spaces, " "), normalizers.Strip()]
+    if tokenizer.backend_tokenizer.normalizer is not None:
+        steps.append(tokenizer.backend_tokenizer.normalizer)
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
+    return tokenizer
+
+
+def _quantize_images(model: nn.Module) -> None:
+    """Puts the linear layers of the image side in 8 bits, in place; activations are quantised as they come."""
+    from torch.ao import quantization
+
+    layers = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear) and not name.startswith("text")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the function is to move to another package
+        quantize: Callable[..., nn.Module] = quantization.quantize_dynamic
+        quantize(model, dict.fromkeys(layers, quantization.default_dynamic_qconfig), inplace=True)
+
+
+def _embeddings(output: Any) -> Tensor:
+    """Transformers 5 wraps the features in an output object."""
+    return cast(Tensor, output if isinstance(output, Tensor) else output.pooler_output).float()
+
+
+def _patches(pixels: Tensor, patch: int) -> dict[str, Tensor]:
+    """The inputs of SigLIP2 of free aspect ratio: row by row the square's patches, flattened with channels last."""
+    images, side = len(pixels), pixels.shape[-1] // patch
+    grid = pixels.reshape(images, 3, side, patch, side, patch).permute(0, 2, 4, 3, 5, 1)
+    return {
+        "pixel_values": grid.reshape(images, side * side, -1),
+        "pixel_attention_mask": torch.ones(images, side * side, dtype=torch.int64, device=pixels.device),
+        "spatial_shapes": torch.full((images, 2), side, device=pixels.device),
+    }
+
+
+def _letters(text: str) -> str:
+    """What is left of a text for a tokenizer that ignores case, spaces and punctuation."""
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+def _plugin(name: str, device: torch.device) -> Teacher:
+    """What the factory `package.module:factory` returns, on `device`, if it is a teacher."""
+    module_name, _, factory_name = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # a module beside the data is found as with `python -m`
+    try:
+        factory: Any = importlib.import_module(module_name)
+        for part in factory_name.split("."):
+            factory = getattr(factory, part)
+        teacher = factory()
+        if callable(getattr(teacher, "to", None)):
+            moved = teacher.to(device)
+            teacher = teacher if moved is None else moved
+    except Exception as error:  # the user's code: the debug log has the traceback
+        log.debug("--teacher %s failed", name, exc_info=True)
+        raise UserError(f"--teacher {name}: it could not be made ({one_line(error)})") from error
+    lacking = [member for member in _KINDS if not hasattr(teacher, member)]
+    if lacking:
+        raise UserError(f"--teacher {name}: the {type(teacher).__name__} it returns has no {', '.join(lacking)}")
+    for member, (is_right, kind) in _KINDS.items():
+        if not is_right(value := getattr(teacher, member)):
+            raise UserError(f"--teacher {name}: {member} must be {kind}, not {value!r:.60}")
+    if isinstance(teacher, nn.Module):
+        teacher.eval().requires_grad_(False)
+    return cast(Teacher, teacher)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "encode_images": (callable, "a function"),
+    "encode_texts": (callable, "a function"),
+    "image_size": (_is_size, "a positive int"),
+    "mean": (are_three_numbers, "three numbers"),
+    "std": (lambda value: are_three_numbers(value) and all(v > 0 for v in value), "three positive numbers"),
+    "fingerprint": (lambda value: isinstance(value, str) and value != "", "a text that names the weights"),
+}

@@ -1,0 +1,288 @@
+"""What lies in the folder of all stores: which there are, which shards are damaged, and how to get rid of some.
+
+Only folders that are stores (a key for a name, and a manifest) are ever looked into, and what belongs beside them: the lists of
+readable images, and what is left of a removal that was killed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from aevlp.core.errors import UserError
+from aevlp.core.locks import claim_folder
+from aevlp.core.progress import progress
+from aevlp.core.threads import in_threads
+from aevlp.store.embedding_store import FORMAT, clear_dead, damage_of, read_manifest, shards_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+DAY = 86400.0  # seconds
+DAMAGED = "damaged manifest"
+_KEY = re.compile(r"[0-9a-f]{24}")
+_REMOVED = re.compile(r"\.[0-9a-f]{24}\.[0-9a-f]{32}\.removed")
+_SHARD = re.compile(r"draw-(\d{3,})/(\d{5,})\.npy")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard that is there, and the shape that it should have."""
+
+    path: Path
+    draw: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A store on disk."""
+
+    folder: Path
+    data: str
+    model: str
+    images: int
+    size: int
+    """Bytes of all its files."""
+    last_use: float
+    """Seconds since the epoch."""
+    shards: tuple[Shard, ...] = ()
+    unusable: str | None = None
+    """Why no run will read it."""
+
+    @property
+    def draws(self) -> str:
+        """The complete draws and what there is of others: `3`, or `3 + 2 of 7 shards`."""
+        if self.unusable is not None:
+            return self.unusable
+        each = len(shards_of(self.images))
+        present = [shard.draw for shard in self.shards]
+        counts = [present.count(draw) for draw in sorted(set(present))]
+        begun = [count for count in counts if count < each]
+        return f"{len(counts) - len(begun)}" + (f" + {sum(begun)} of {each * len(begun)} shards" if begun else "")
+
+
+def stores(root: Path) -> list[Stored]:
+    """The stores below `root`, the last used first; none if it does not exist."""
+    try:
+        folders = [path for path in root.iterdir() if _KEY.fullmatch(path.name) and path.is_dir() and not path.is_symlink()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"--store {root}: cannot be read ({error.strerror}); name the folder of the stores") from error
+    found = []
+    for folder in folders:
+        with suppress(FileNotFoundError):  # not a store, or being removed
+            found.append(_stored(folder))
+    return sorted(found, key=lambda stored: (-stored.last_use, stored.folder.name))
+
+
+def _stored(folder: Path) -> Stored:
+    last_use = (folder / "manifest.json").stat().st_mtime
+    size = _size(folder)
+    try:
+        manifest = read_manifest(folder)
+        images = int(manifest["images"])
+        if (format := manifest.get("format", 1)) != FORMAT:
+            return Stored(folder, "", "", images, size, last_use, unusable=f"{'older' if format < FORMAT else 'newer'} format")
+        about = dict(manifest["about"])
+        made_by = about.get("model", about.get("teacher", ""))  # as stores of 0.4.0 call it
+        shards = _shards(folder, images, (int(manifest["views"]), int(manifest["dimension"])))
+        return Stored(folder, str(about.get("data", "")), str(made_by), images, size, last_use, shards)
+    except (OSError, ValueError, TypeError, LookupError):
+        return Stored(folder, "", "", 0, size, last_use, unusable=DAMAGED)
+
+
+def _shards(folder: Path, images: int, shape: tuple[int, int]) -> tuple[Shard, ...]:
+    rows = shards_of(images)
+    found = []
+    for path in sorted(folder.glob("draw-*/*.npy")):
+        name = _SHARD.fullmatch(path.relative_to(folder).as_posix())
+        if name and int(name[2]) < len(rows):
+            found.append(Shard(path, int(name[1]), (len(rows[int(name[2])]), *shape)))
+    return tuple(found)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder; what vanishes meanwhile does not count."""
+    size = 0
+    for file in (path, *path.rglob("*")):
+        with suppress(FileNotFoundError):
+            size += file.lstat().st_size if not file.is_dir() else 0
+    return size
+
+
+def chosen(found: Sequence[Stored], keys: Sequence[str]) -> list[Stored]:
+    """The stores that the keys, or unique beginnings of them, name; without keys, all."""
+    named = []
+    for key in keys:
+        fitting = [stored for stored in found if stored.folder.name.startswith(key.lower())]
+        if len(fitting) != 1 or not key:
+            known = ", ".join(stored.folder.name for stored in fitting or found) or "none"
+            wrong = "no store has this key; there are" if not fitting else "several stores begin so; give more of it:"
+            raise UserError(f"KEY {key}: {wrong} {known}")
+        named += [stored for stored in fitting if stored not in named]
+    return named if keys else list(found)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of looking at every shard of some stores."""
+
+    stores: int
+    shards: int
+    damaged: list[tuple[Path, str]]
+    """Files, and what is wrong with them."""
+    unknown: list[tuple[Path, str]]
+    """Folders of stores that cannot be looked at, and why."""
+
+
+def verify(found: Sequence[Stored]) -> Verdict:
+    """A verdict on stores, from reading all of them."""
+    shards = [shard for stored in found for shard in stored.shards]
+    with progress("checking", sum(shard.shape[0] for shard in shards)) as advance:
+        looked = in_threads(
+            lambda shard: damage_of(shard.path, shard.shape), shards, None, lambda done: advance(shards[done - 1].shape[0])
+        )
+    unusable = [(stored.folder, stored.unusable) for stored in found if stored.unusable is not None]
+    unknown = [(folder, why) for folder, why in unusable if why != DAMAGED]
+    damaged = [(folder / "manifest.json", why) for folder, why in unusable if why == DAMAGED]
+    damaged += [(shard.path, wrong) for shard, wrong in zip(shards, looked, strict=True) if wrong is not None]
+    return Verdict(len(found) - len(unknown), len(shards), damaged, unknown)
+
+
+def render(verdict: Verdict) -> str:
+    """The verdict as text."""
+    lines = [f"{path}: {wrong}" for path, wrong in verdict.damaged]
+    lines += [f"{folder}: {why}, not looked at" for folder, why in verdict.unknown]
+    if not verdict.damaged:
+        lines.append(f"{counted(verdict.shards, 'shard')} of {counted(verdict.stores, 'store')}: all whole")
+    return "\n".join(lines)
+
+
+def unused(found: Sequence[Stored], days: float) -> list[Stored]:
+    """The stores that no run has opened for so many days."""
+    return [stored for stored in found if stored.last_use <= _days_ago(days)]
+
+
+def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool) -> str:
+    """Removes stores and what else is not needed; without `yes`, it only says what it would do.
+
+    What is in use is kept, and so is what cannot be known not to be.
+    """
+    verb, lines, freed = "removed" if yes else "to remove", [], 0
+    for stored in found:
+        free = remove(stored) if yes else not in_use(stored)
+        freed += stored.size if free else 0
+        what = verb if free else "in use, kept"
+        lines.append(f"{what}: {stored.folder} ({show_size(stored.size)}, last used {show_time(stored.last_use)})")
+    lists, halves = _old_lists(root, days), _half_removed(root)
+    for paths, name in ((lists, "list of readable images"), (halves, "rest of a killed prune")):
+        if paths:
+            freed += sum(_size(path) for path in paths)
+            lines.append(f"{verb}: {len(paths)} x {name}")
+    if not yes:
+        return "\n".join([*lines, f"{show_size(freed)} to free; add --yes to remove" if freed else "nothing to remove"])
+    for path in [*lists, *halves]:
+        _remove(path)
+    for folder in [root / "readable", *(stored.folder for stored in stores(root))]:
+        clear_dead(folder)
+    return "\n".join([*lines, f"{show_size(freed)} freed"])
+
+
+def in_use(stored: Stored) -> bool:
+    """Whether a process has the store open."""
+    claim = claim_folder(stored.folder)
+    if claim is not None:
+        claim.release()
+    return claim is None and stored.folder.is_dir()
+
+
+def remove(stored: Stored) -> bool:
+    """Removes a store, unless it is in use; whether it did."""
+    claim = claim_folder(stored.folder)
+    if claim is None:
+        return False
+    # Half a store never has a store's name: if this is killed, the next `prune` removes the rest.
+    aside = stored.folder.with_name(f".{stored.folder.name}.{uuid4().hex}.removed")
+    try:
+        stored.folder.rename(aside)
+    except OSError as error:
+        raise _cannot_remove(stored.folder, error) from error
+    finally:
+        claim.release()
+    _remove(aside)
+    return True
+
+
+def _remove(path: Path) -> None:
+    """Removes a file or a folder."""
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except FileNotFoundError:
+        pass  # another process clears it too
+    except OSError as error:
+        raise _cannot_remove(path, error) from error
+
+
+def _cannot_remove(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path}: cannot be removed ({error.strerror}); it must belong to you, on a disk that you may write to")
+
+
+def _old_lists(root: Path, days: float | None) -> list[Path]:
+    """The lists of readable images that no run has used for so many days."""
+    paths = sorted((root / "readable").glob("*.json")) if days is not None else []
+    return [path for path in paths if path.stat().st_mtime <= _days_ago(days or 0)]
+
+
+def _half_removed(root: Path) -> list[Path]:
+    return [path for path in root.glob(".*.removed") if _REMOVED.fullmatch(path.name)]
+
+
+def _days_ago(days: float) -> float:
+    return time.time() - days * DAY
+
+
+def table(root: Path, found: Sequence[Stored]) -> Table:
+    """The stores, for people to read."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = Table(title=escape(str(root)), title_justify="left", caption_justify="left")
+    shown.caption = f"{counted(len(found), 'store')}, {show_size(sum(stored.size for stored in found))}"
+    for name in ("key", "data", "model", "images", "draws", "size", "last use"):
+        shown.add_column(name, no_wrap=name in ("key", "size"), overflow="fold")
+    for stored in found:
+        about = (escape(text) or "-" for text in (stored.data, stored.model))
+        numbers = (f"{stored.images:,}", stored.draws, show_size(stored.size), show_time(stored.last_use))
+        shown.add_row(stored.folder.name, *about, *numbers)
+    return shown
+
+
+def counted(number: int, noun: str) -> str:
+    """1 shard, 2 shards."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def show_size(size: float) -> str:
+    """812 B, 3.4 MB, 120.0 GB."""
+    units = ["TB", "GB", "MB", "kB", "B"]
+    while size >= 999.95 and len(units) > 1:
+        size /= 1000
+        units.pop()
+    return f"{size:.0f} B" if units[-1] == "B" else f"{size:.1f} {units[-1]}"
+
+
+def show_time(seconds: float) -> str:
+    """2026-03-01 14:05, local time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -1,0 +1,124 @@
+"""What a classifier says of images, and how good that is: mean average precision, and F1 of the labels given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from aevlp.data.splits import Split
+from aevlp.models.classifier import Classifier
+from aevlp.training.loader import Inputs, PlainOrder
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+EVALUATION_BATCH = 64  # images per process
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures of one split, in percent. `mAP` counts a class without a positive as 0, `mAP_present` leaves it out."""
+
+    mAP: float
+    mAP_present: float
+    per_class_AP: dict[str, float | None]  # class name -> average precision; None: no positive in the split
+
+
+def evaluate(probabilities: npt.NDArray[np.floating], labels: npt.NDArray[np.int8], classes: Sequence[str]) -> Evaluation:
+    """Average precision (scikit-learn's definition) of probabilities [N, C] against labels [N, C], where 1 is positive."""
+    from sklearn.metrics import average_precision_score
+
+    truth = labels == 1
+    per_class = {
+        name: 100 * float(average_precision_score(truth[:, c], probabilities[:, c])) if truth[:, c].any() else None
+        for c, name in enumerate(classes)
+    }
+    present = [value for value in per_class.values() if value is not None]
+    total = sum(present)
+    return Evaluation(total / len(classes), total / len(present) if present else 0.0, per_class)
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """How good given labels are, in percent. A class that no image has and none was given has no F1: the mean is without it."""
+
+    macro_F1: float
+    micro_F1: float
+    precision: float  # of all given labels together; 100 where none is
+    recall: float
+    per_class_F1: tuple[float | None, ...]
+
+
+def label_figures(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) -> LabelFigures:
+    """The figures of given labels [N, C] against labels [N, C], where 1 is positive."""
+    there = labels == 1
+    hits, claims, wanted = (given & there).sum(0), given.sum(0), there.sum(0)
+    own = [200 * float(h) / (n + m) if n + m else None for h, n, m in zip(hits, claims, wanted, strict=True)]
+    known = [value for value in own if value is not None]
+    total = claims.sum() + wanted.sum()
+    return LabelFigures(
+        macro_F1=sum(known) / len(known) if known else 0.0,
+        micro_F1=200 * float(hits.sum()) / total if total else 0.0,
+        precision=100 * float(hits.sum()) / claims.sum() if claims.any() else 100.0,
+        recall=100 * float(hits.sum()) / wanted.sum() if wanted.any() else 0.0,
+        per_class_F1=tuple(own),
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A split's figures: of the order of the probabilities, and of labels given by thresholds and by 0.5."""
+
+    order: Evaluation
+    labels: LabelFigures
+    at_half: LabelFigures
+
+
+def judge(
+    probabilities: npt.NDArray[np.floating],
+    labels: npt.NDArray[np.int8],
+    classes: Sequence[str],
+    given: npt.NDArray[np.bool_],
+) -> Judged:
+    """All figures of probabilities [N, C], of which thresholds give the labels `given` [N, C], against labels [N, C]."""
+    at_half = label_figures(probabilities >= 0.5, labels)
+    return Judged(evaluate(probabilities, labels, classes), label_figures(given, labels), at_half)
+
+
+def over_images(
+    compute: Callable[[Tensor], Tensor],
+    classifier: Classifier,
+    images: Inputs,
+    accelerator: Accelerator,
+    *,
+    flipped: bool = False,
+) -> Tensor:
+    """Float32 [N, ...] on the CPU: what `compute` makes of images, in their order, the same in every process."""
+    batch = EVALUATION_BATCH * accelerator.num_processes
+    classifier.eval()
+    found = []
+    with torch.inference_mode(), accelerator.autocast():
+        for _, shown in images.batches(PlainOrder(len(images), flipped=flipped), batch, accelerator):
+            found.append(accelerator.gather(compute(shown).float()).cpu())
+    return torch.cat(found)[: len(images)]  # the last batch may have been filled up
+
+
+def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerator) -> npt.NDArray[np.float32]:
+    """Float32 [N, C] of images, in their order, the same in every process."""
+    table: npt.NDArray[np.float32] = over_images(
+        lambda shown: classifier(shown).float().sigmoid(), classifier, images, accelerator
+    ).numpy()
+    return table
+
+
+def evaluate_split(
+    classifier: Classifier, split: Split, images: Inputs, classes: Sequence[str], accelerator: Accelerator
+) -> Evaluation:
+    """The classifier's figures on a split and its images; against its observed labels if the truth is not known."""
+    return evaluate(probabilities(classifier, images, accelerator), split.judged_by, classes)

@@ -1,0 +1,205 @@
+"""A run folder: what is in it, when it may be written to, and the checkpoint in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aevlp import __version__
+from aevlp.config.config import Config
+from aevlp.config.recipe import all_options, read_recipe, recipe_text
+from aevlp.core.engine import is_first_process
+from aevlp.core.errors import UserError
+from aevlp.core.files import cannot_write, whole_file, write_json, write_text
+from aevlp.core.locks import Claim, claim_file
+
+# What may differ when a run is resumed: it decides where and how fast things are computed, not what.
+FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size"}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration, reusable as a recipe."""
+        return self.path / "config.yaml"
+
+    @property
+    def model(self) -> Path:
+        """The best model so far, as a standard folder."""
+        return self.path / "model"
+
+    @property
+    def result(self) -> Path:
+        """The figures of a finished run."""
+        return self.path / "result.json"
+
+    @property
+    def thresholds(self) -> Path:
+        """From which probability on a label is given (`aevlp.training.thresholds`)."""
+        return self.path / "thresholds.json"
+
+    @property
+    def evidence(self) -> Path:
+        """What the report shows beside the figures (`aevlp.reports.evidence`)."""
+        return self.path / "evidence.npz"
+
+    @property
+    def report(self) -> Path:
+        """The page about the run."""
+        return self.path / "report.html"
+
+    @property
+    def card(self) -> Path:
+        """What a hub shows of the model."""
+        return self.model / "README.md"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that writes here."""
+        return self.path / ".lock"
+
+    @property
+    def checkpoint(self) -> Path:
+        """All that is needed to go on after the last finished epoch."""
+        return self.path / "checkpoints" / "last.pt"
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """Refuses a folder with something in it, unless it is a run that may be overwritten."""
+        if not self.path.exists() or (self.path.is_dir() and not any(self._content())):
+            return
+        if not self.config.is_file():
+            raise UserError(f"--out {self.path}: exists and is not a run folder; choose another place, or move it away")
+        if not overwrite:
+            raise UserError(f"--out {self.path}: this run exists; continue it with --resume or replace it with --overwrite")
+
+    def _content(self) -> Iterator[Path]:
+        """What is in the folder, but for what a killed process left."""
+        return (path for path in self.path.iterdir() if path.suffix != ".part" and path != self.lock)
+
+    def check_resumable(self, config: Config) -> None:
+        """Refuses to resume what is not there or was started otherwise."""
+        if not self.config.is_file():
+            raise UserError(f"--resume: {self.path} is not a run folder (no config.yaml); start without --resume")
+        # What a run of an older version could not say was what is the default now.
+        usual = {key: option.default for key, option in all_options().items()}
+        before, now = usual | read_recipe(self.config), usual | _flat(config.as_recipe())
+        changed = [key for key in {**before, **now} if key not in FREE and before.get(key) != now.get(key)]
+        if "none" in (before["store"], now["store"]) and before.get("store") != now["store"]:
+            changed.append("store")  # without a store every epoch has a draw of its own
+        if changed:
+            shown = ", ".join(f"{key} was {before.get(key)} and is now {now.get(key)}" for key in changed)
+            raise UserError(
+                f"{self.path} was started with another configuration: {shown}; give the same options, or choose another --out"
+            )
+
+    def claim(self) -> Claim:
+        """The right to write here; refused while another process has it."""
+        if (claim := claim_file(self.lock)) is None:
+            raise UserError(f"{self.path}: another process is training into it; wait until it is done, or choose another place")
+        return claim
+
+    def create(self, config: Config, command: str) -> None:
+        """Makes the folder anew with its configuration in it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            # The folder itself stays (it may be a link or a mount). What makes it a run goes last: killed here, it still is one.
+            for path in sorted(self.path.iterdir(), key=lambda path: path == self.config):
+                if path == self.lock:
+                    continue
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        again = f"run it again: aevlp train DATA --out RUN --recipe {self.config}"
+        write_text(self.config, recipe_text(config.as_recipe(), f"made by: {command}", again))
+
+    def remove_parts(self) -> None:
+        """Clears away what a killed process left half-written."""
+        for part in [*self.path.glob(".*.part"), *self.checkpoint.parent.glob(".*.part")]:
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+
+    def write_metrics(self, history: list[dict[str, Any]]) -> None:
+        """A line per epoch."""
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in history))
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """The figures; a run that has them is finished."""
+        write_json(self.result, result)
+
+    def read_result(self) -> dict[str, Any] | None:
+        """The figures of a finished run, or None."""
+        if not self.result.is_file():
+            return None
+        try:
+            found = json.loads(self.result.read_text())
+        except ValueError as error:
+            raise UserError(f"{self.result}: damaged ({error}); remove it, and --resume makes it again") from None
+        if not isinstance(found, dict):
+            raise UserError(f"{self.result}: damaged (no figures in it); remove it, and --resume makes it again")
+        return found
+
+    def save_checkpoint(self, state: dict[str, Any]) -> None:
+        """Replaces the checkpoint, whole."""
+        import torch
+
+        with whole_file(self.checkpoint) as file:
+            torch.save(state, file)
+
+    def load_checkpoint(self) -> dict[str, Any] | None:
+        """The checkpoint, or None before the first epoch is finished."""
+        import torch
+
+        if not self.checkpoint.is_file():
+            return None
+        state: dict[str, Any] = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        return state
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run at `path`; refused if there is none, or if a newer version made it."""
+    run = RunFolder(path)
+    if not run.config.is_file():
+        raise UserError(f"{path}: not a run folder (no config.yaml); train one with aevlp train DATA --out {path}")
+    made_by = ((run.read_result() or {}).get("versions") or {}).get("aevlp", "0")
+    if _numbers(made_by) > _numbers(__version__):
+        raise UserError(f"{path}: made by aevlp {made_by}, which is newer than this one ({__version__}); update aevlp")
+    return run
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Major and minor: what changes in the third number is not in any file."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as key.subkey -> value."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return flat
+
+
+@contextmanager
+def log_to(file: Path) -> Iterator[None]:
+    """While it lasts, everything that the first process logs is also appended to a file, with the time and in detail."""
+    handler = logging.FileHandler(file, encoding="utf-8") if is_first_process() else logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.setLevel(logging.DEBUG)
+    log = logging.getLogger("aevlp")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,142 @@
+"""Thresholds: from which probability on a label is given, per class.
+
+With the losses of this field an unknown label does not settle at 0, so 0.5 means nothing. A class's threshold is chosen on
+validation images for an aim, and shrunk towards the one that serves all classes together, the more so the rarer the class.
+Where the validation labels are incomplete, each observed label counts for several true positives (`aevlp.data.prevalence`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from aevlp.config.config import Aim, ThresholdOptions
+from aevlp.core.errors import UserError
+from aevlp.data.prevalence import Floats, Labels, estimated_mass, telling
+from aevlp.training.calibration import Calibration, fit_calibration, from_json, logit, sigmoid
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The content of `thresholds.json`."""
+
+    aim: str
+    precision: float | None  # wanted; None for other aims
+    basis: Literal["complete", "estimated"]  # estimated: without complete labels
+    split: str
+    images: int
+    positives: float  # labels per image that were counted on
+    overall: float
+    classes: dict[str, float]
+    calibration: Calibration | None  # None: it takes complete labels
+
+    def above(self, probabilities: Floats) -> npt.NDArray[np.bool_]:
+        """Which labels are given for probabilities [N, C]."""
+        return probabilities >= np.array(list(self.classes.values()))
+
+
+def fit_thresholds(
+    probabilities: Floats,
+    labels: Labels,
+    classes: Sequence[str],
+    options: ThresholdOptions,
+    *,
+    is_complete: bool,
+    expected_positives: float | None = None,
+    split: str = "val",
+) -> Thresholds:
+    """The thresholds for probabilities [N, C] of images with these labels [N, C].
+
+    Where they are not complete, `expected_positives` per image may be given, and images of which nothing is known are left out.
+    """
+    if is_complete:
+        mass = (labels == 1).astype(np.float64)
+    else:
+        if (tells := telling(labels)).any():
+            probabilities, labels = probabilities[tells], labels[tells]
+        # What an image has is what the best F1 finds in it, whatever the labels are wanted for.
+        best = replace(options, aim="f1")
+        mass = estimated_mass(labels, lambda mass: probabilities >= _fit(probabilities, mass, best)[1], expected_positives)
+    overall, own = _fit(probabilities, mass, options)
+    return Thresholds(
+        aim=options.aim,
+        precision=options.precision if options.aim == "precision" else None,
+        basis="complete" if is_complete else "estimated",
+        split=split,
+        images=len(labels),
+        positives=float(mass.sum(1).mean()),
+        overall=overall,
+        classes=dict(zip(classes, map(float, own), strict=True)),
+        calibration=fit_calibration(probabilities, labels == 1) if is_complete else None,
+    )
+
+
+def _fit(probabilities: Floats, mass: Floats, options: ThresholdOptions) -> tuple[float, npt.NDArray[np.float64]]:
+    """(the threshold for all classes together, one per class [C])."""
+    overall = threshold(probabilities.ravel(), mass.ravel(), options.aim, options.precision)
+    examples = (mass > 0).sum(0)
+    own = [
+        threshold(probabilities[:, c], mass[:, c], options.aim, options.precision) if examples[c] else overall
+        for c in range(mass.shape[1])
+    ]
+    share = examples / np.maximum(examples + options.shrinkage, 1e-9)
+    return overall, sigmoid(share * logit(np.array(own)) + (1 - share) * logit(np.array([overall])))
+
+
+def threshold(
+    values: Floats, mass: Floats, aim: Aim, precision: float = 0.9, counted: npt.NDArray[np.bool_] | None = None
+) -> float:
+    """The threshold on values [M] that serves the aim best, for cells with these masses [M]: half-way between two values.
+
+    A precision that cannot be reached gives the highest that can. `counted` [M]: the cells that labels are given to; None: all.
+    """
+    order = np.argsort(-values, kind="stable")
+    ranked = values[order].astype(np.float64)
+    given = np.arange(1, len(values) + 1) if counted is None else np.cumsum(counted[order])
+    hits = np.minimum(np.cumsum(mass[order]), given)
+    there = mass.sum()
+    if aim == "f1":
+        merit = 2 * hits / (given + there)
+    elif aim == "count":
+        merit = -np.abs(given - there)
+    else:
+        is_enough = hits >= precision * given - 1e-9
+        merit = np.where(is_enough, given, hits / np.maximum(given, 1) - 1)
+    is_last_of_equals = np.append(ranked[1:] < ranked[:-1], True)
+    best = int(np.where(is_last_of_equals, merit, -np.inf).argmax())
+    below = ranked[best + 1] if best + 1 < len(ranked) else 0.0
+    return float((ranked[best] + below) / 2)
+
+
+def as_json(thresholds: Thresholds) -> dict[str, Any]:
+    """What `read_thresholds` reads back."""
+    return {"format": FORMAT, **asdict(thresholds)}
+
+
+def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
+    """The thresholds of a run for its classes, in their order."""
+    if not file.is_file():
+        raise UserError(f"{file}: the run has no thresholds yet; make them with aevlp thresholds {file.parent} DATA")
+    try:
+        values = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))  # as `write_text` writes
+        number = values.pop("format")
+        if number > FORMAT:
+            raise UserError(f"{file}: written by a newer aevlp (format {number}, this one knows {FORMAT}); update aevlp")
+        calibration = None if values["calibration"] is None else from_json(values["calibration"])
+        own = {name: float(value) for name, value in values["classes"].items()}
+        found = Thresholds(**{**values, "classes": own, "calibration": calibration})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{file}: not a file of thresholds ({error}); make it anew with aevlp thresholds {file.parent} DATA"
+        ) from None
+    if list(found.classes) != list(classes):
+        raise UserError(f"{file}: its classes are not the model's; make it anew with aevlp thresholds {file.parent} DATA")
+    return found

@@ -1,0 +1,156 @@
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from aevlp.core.engine import EngineOptions, make_accelerator
+from aevlp.experiments.bench.figures import FIGURES, growth, predict
+from aevlp.experiments.bench.registry import Bench
+from tests.experiments.bench.tiny import TINY
+
+GOALS = {
+    "scoring": [">= 0.95", ">= 0.95", ">= 0.95"],
+    "predict": [">= 0.9", ">= 0.9", ">= 0.9"],
+    "views": [">= 2.5", ""],
+    "step": [">= 0.95"],
+    "labels": [">= 20,000", "", ">= 20,000", ""],
+    "method": [">= 1.5", "", ">= 5", ""],
+    "int8": ["", ""],
+}
+
+
+@pytest.fixture(scope="module")
+def accelerator():
+    return make_accelerator(EngineOptions(device="cpu"))
+
+
+@pytest.fixture
+def bench(tmp_path, accelerator):
+    (tmp_path / "bench").mkdir()
+    return Bench(tmp_path / "bench", accelerator)
+
+
+def test_every_figure_is_tried_here():
+    assert {*TINY, "growth", "predict-memory"} == set(FIGURES)
+    assert [figure.name for figure in FIGURES.values() if figure.takes_long] == ["growth", "predict-memory"]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_figure_gives_rows_of_finite_positive_values(bench, name):
+    threads = torch.get_num_threads()
+    rows = FIGURES[name].measure(bench, **TINY[name])
+    assert [row.goal for row in rows] == GOALS[name]
+    for row in rows:
+        assert 0 < row.low <= row.value <= row.high < math.inf
+        assert all(0 <= value < math.inf for value in row.absolute.values())
+        assert row.setting["repeats"] == 2
+    assert torch.get_num_threads() == threads
+
+
+def test_the_two_ways_to_make_views_make_the_same(bench):
+    plain, augmented = FIGURES["views"].measure(bench, repeats=1, images=2, side=96)
+    for row in (plain, augmented):
+        assert row.absolute["mean difference of the two in 1/255"] <= 1
+
+
+def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeypatch):
+    """What the baseline is worth: it computes the pseudo-labels that the product reads from its store."""
+    from aevlp.config.recipe import build_config
+    from aevlp.damp.labels import pseudo_labels
+    from aevlp.data.load import load
+    from aevlp.experiments.bench import in_loop
+    from aevlp.experiments.bench.images import write_images
+    from aevlp.experiments.bench.models import save_resnet
+    from aevlp.sources import Task
+    from aevlp.sources.damp import Damp
+    from aevlp.training.loader import TrainingOrder
+    from tests.experiments.bench.tiny import RESNET
+
+    write_images(bench.folder / "set", train=24, val=4, width=60, height=40)
+    values = {
+        "data.observe": "single",
+        "teacher.name": "demo",
+        "model.backbone": save_resnet(bench.folder / "resnet", side=32, **RESNET),
+        "model.image_size": 32,
+        "train.epochs": 2,
+        "train.workers": 1,
+        "damp.temperature": 0.05,
+    }
+    config = build_config("default", "aevlp", values)
+    data = load(bench.folder / "set", config.data, None)
+    made = []
+
+    def kept(*arguments, **options):
+        made.append(pseudo_labels(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(in_loop, "pseudo_labels", kept)
+    in_loop.train_in_loop(config, data, bench.accelerator)
+    source = Damp(Task(data.train, data.classes, config, None, bench.accelerator), config.source)
+    for epoch in (1, 2):
+        order = TrainingOrder(24, config.run.seed)
+        order.epoch = epoch
+        mine = torch.cat(made[2 * epoch - 2 : 2 * epoch])
+        theirs = source.labels(epoch)[[index for index, _ in order]]
+        assert (theirs == 1).any()
+        assert (mine == theirs).float().mean() > 0.97  # two ways to cut a tile differ in the last bit
+
+
+def test_the_memory_of_prediction_is_that_of_the_command_on_many_names(bench, monkeypatch):
+    seen = []
+
+    def cost(words):
+        words = list(map(str, words))
+        names = sorted(Path(words[2]).iterdir())
+        seen.append((words[0], len(names), len({name.stat().st_ino for name in names})))
+        return growth.Cost(seconds=len(names), peak=300 + len(names))
+
+    monkeypatch.setattr(predict, "cost_of", cost)
+    (row,) = FIGURES["predict-memory"].measure(bench, images=40, different=12, repeats=2)
+    assert seen == [("predict", 10, 10), ("predict", 40, 12), ("predict", 40, 12), ("predict", 10, 10)]
+    assert row.value == pytest.approx(340 / 310)
+    assert (row.goal, row.is_met) == ("<= 1.05", False)
+    assert row.absolute["MB, 40 images"] == 340
+
+
+def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatch):
+    commands = []
+
+    def cost(words):
+        words = list(map(str, words))
+        commands.append(words[0])
+        size = int(Path(words[1]).name.removeprefix("set-"))
+        if words[0] == "score":
+            shard = Path(words[words.index("--store") + 1]) / "draw-000"
+            shard.mkdir(parents=True)
+            (shard / "00000.npy").write_bytes(bytes(100 * size))
+        return growth.Cost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size)
+
+    monkeypatch.setattr(growth, "cost_of", cost)
+    rows = {row.what: row for row in growth.growth(bench, sizes=(30, 60), tiny=20)}
+    assert len(rows) == 5
+    assert commands == ["score"] + 3 * ["score", "train"]
+    scoring, disk, memory = (
+        rows[f"{what}, 60 images"]
+        for what in (
+            "seconds per image of scoring",
+            "bytes per image of the store",
+            "peak memory of training",
+        )
+    )
+    assert scoring.value == pytest.approx(1.0)
+    assert (scoring.goal, scoring.is_met) == ("<= 1.1", True)
+    assert scoring.absolute["ms, 30 images"] == pytest.approx(500)
+    assert disk.absolute["bytes, 60 images"] == 100
+    assert memory.value == pytest.approx(360 / 330)
+    assert (memory.goal, memory.is_met) == ("<= 1.1", True)
+
+
+def test_growth_knows_what_a_command_takes(tmp_path):
+    bytearray(300_000_000)  # what this process once needed is not the command's
+    cost = growth.cost_of(["--version"])
+    assert cost.seconds > 0
+    assert 5 < cost.peak < 100  # MB: a Python and little else
+    with pytest.raises(RuntimeError, match="nowhere"):
+        growth.cost_of(["check", tmp_path / "nowhere"])

@@ -1,0 +1,64 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from aevlp.data.images import BadImage
+from aevlp.inference.serve.pictures import picture
+from aevlp.models.classifier import pixels_of
+from tests.data.test_images import png_header
+
+
+def pictures():
+    rng = np.random.default_rng(0)
+    colour = Image.fromarray(rng.integers(0, 255, (40, 60, 3), dtype=np.uint8))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    yield "turned.jpg", colour, {"exif": turned}
+    yield "clear.png", colour.convert("RGBA"), {}
+    yield "deep.png", Image.fromarray(rng.integers(0, 65535, (40, 60), dtype=np.uint16)), {}
+    yield "few.gif", colour.convert("P"), {}
+    yield "print.tif", colour.convert("CMYK"), {}
+    yield "small.webp", colour, {}
+    yield "plain.bmp", colour, {}
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "options"), list(pictures()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_model_sees_the_pixels_that_predict_shows_it(name, image, options, tmp_path):
+    image.save(tmp_path / name, **options)
+    seen = np.asarray(picture((tmp_path / name).read_bytes(), 32))
+    assert seen.shape == (32, 32, 3)
+    np.testing.assert_array_equal(seen, pixels_of(tmp_path / name, 32))
+
+
+def reason(content: bytes) -> str:
+    with pytest.raises(BadImage) as caught:
+        picture(content, 32)
+    return caught.value.reason
+
+
+def saved(kind: str) -> bytes:
+    into = io.BytesIO()
+    Image.effect_noise((64, 64), 80).convert("RGB").save(into, kind)
+    return into.getvalue()
+
+
+def test_what_cannot_be_read_has_a_reason():
+    assert reason(b"") == "an empty file"
+    assert reason(b"GIF? no.") == "not an image, or of an unknown format"
+    assert reason(saved("JPEG")[:-800]) == "truncated: the end of the file is missing"
+    damaged = bytearray(saved("PNG"))
+    damaged[60:90] = b"x" * 30
+    assert reason(bytes(damaged)).startswith("damaged (")
+
+
+@pytest.mark.parametrize("side", [10_000, 100_000])
+def test_a_small_file_that_claims_many_pixels_is_not_decoded(side):
+    assert reason(png_header(side, side)) == "too many pixels (more than 89,478,485)"
+
+
+def test_a_format_that_can_start_programs_is_not_read():
+    assert reason(saved("EPS")) == "not an image, or of an unknown format"

@@ -1,0 +1,35 @@
+from dataclasses import replace
+
+import pytest
+
+from aevlp.config.recipe import build_config
+from aevlp.core.engine import make_accelerator
+from aevlp.data.load import load
+from aevlp.training.loop import gather_parts
+
+
+@pytest.fixture(scope="session")
+def untrained(world, backbone):
+    """A function that makes the parts of a training on the world of colours: config, data, parts, accelerator."""
+
+    def make(store, *, method="aevlp", rows=None, **values):
+        usual = {
+            "data.observe": "single",
+            "model.backbone": str(backbone),
+            "model.image_size": 32,
+            "device": "cpu",
+            "train.epochs": 2,
+            "train.workers": 1,
+            "teacher.name": "tests.colours:teacher",
+            "damp.temperature": 0.1,
+        }
+        config = build_config("default", method, {**usual, **values})
+        data = load(world, config.data, store)
+        if rows is not None:
+            data = replace(data, train=data.train.part(rows))
+        accelerator = make_accelerator(config.engine)
+        parts = gather_parts(config, data, store, accelerator)
+        parts.source.fill()
+        return config, data, parts, accelerator
+
+    return make

@@ -1,0 +1,187 @@
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import torch
+
+from aevlp.core.errors import UserError
+from aevlp.damp.labels import scores
+from aevlp.damp.views import decode, plan_views
+from aevlp.data.splits import Dataset
+from aevlp.reports import evidence as module
+from aevlp.reports.evidence import gather, read_evidence, write_evidence
+from aevlp.training.evaluate import evaluate, probabilities
+from aevlp.training.inputs import as_files
+from aevlp.training.thresholds import fit_thresholds
+from tests.reports.made import evidence, picture
+
+
+def gathered(config, data, parts, accelerator, split=None):
+    """Evidence on a split (the test split, if nothing is said), and the probabilities and thresholds behind it."""
+    split = split or data.test
+    sight = as_files(config.model.image_size, 1)
+    found = probabilities(parts.classifier, sight(split), accelerator)
+    limits = fit_thresholds(
+        found, split.judged_by, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
+    )
+    return gather(config, data, parts.classifier, parts.source, (split, found), limits, sight, accelerator), found, limits
+
+
+@pytest.fixture(scope="module")
+def seen(untrained, tmp_path_factory):
+    """Evidence of a classifier that knows nothing, with a teacher that knows much."""
+    config, data, parts, accelerator = untrained(tmp_path_factory.mktemp("evidence") / "store")
+    return data, parts, *gathered(config, data, parts, accelerator)
+
+
+def test_the_counts_are_those_of_the_split(seen):
+    data, _, made, found, limits = seen
+    there, given = data.test.truth == 1, limits.above(found)
+    assert made.classes == data.classes
+    assert (made.split, made.is_complete, made.images) == ("test", True, 16)
+    np.testing.assert_array_equal(made.support, there.sum(0))
+    np.testing.assert_array_equal(made.given, given.sum(0))
+    np.testing.assert_array_equal(made.hits, (given & there).sum(0))
+    np.testing.assert_array_equal(made.observed, (data.train.observed == 1).sum(0))
+    np.testing.assert_array_equal(made.ap, list(evaluate(found, data.test.truth, data.classes).per_class_AP.values()))
+    np.testing.assert_array_equal(made.histograms[0].sum(1), [there.sum(), (~there).sum()])
+    assert len(made.histograms) == 3  # all classes, the best third and the worst
+    assert made.observed_per_image == 1
+    assert made.mistaken.total == (given & ~there).sum()
+    assert made.missed.total == (~given & there).sum()
+
+
+def test_the_galleries_show_what_they_say(seen):
+    data, _, made, found, limits = seen
+    place = {name: row for row, name in enumerate(data.test.names)}
+    for shown, is_there in ((made.mistaken, False), (made.missed, True)):
+        assert shown.exhibits
+        for each in shown.exhibits:
+            row, column = place[each.name], data.classes.index(each.label)
+            assert (data.test.truth[row, column] == 1) == is_there == each.truth
+            assert each.probability == found[row, column]
+            assert (each.probability >= each.threshold) != is_there
+            assert each.threshold == limits.classes[each.label]
+            assert each.path == str(data.test.paths[row])
+    place = {name: row for row, name in enumerate(data.train.names)}
+    assert made.found.exhibits
+    for each in made.found.exhibits:
+        row, column = place[each.name], data.classes.index(each.label)
+        assert data.train.observed[row, column] == 0
+        assert each.truth == (data.train.truth[row, column] == 1)
+        assert each.probability >= each.threshold
+
+
+def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
+    data, parts, made, *_ = seen
+    pseudo = parts.source.labels(1).numpy()
+    told = (pseudo != 0) & (data.train.observed == 0)
+    right = (pseudo == 1) == (data.train.truth == 1)
+    assert (made.teacher.total, made.teacher.agreed) == (told.sum(), (told & right).sum())
+    assert made.teacher.exhibits
+    place = {name: row for row, name in enumerate(data.train.names)}
+    embeddings = torch.from_numpy(np.asarray(parts.source.looks.seen(1, 0)))
+    whole, tiles = scores(embeddings, parts.source.classes, parts.source.options.temperature)
+    for each in made.teacher.exhibits:
+        row, column = place[each.name], data.classes.index(each.label)
+        assert pseudo[row, column] == each.pseudo
+        assert told[row, column]
+        assert not right[row, column]
+        assert each.truth == (each.pseudo == -1)
+        expected = torch.cat([whole[row][None], tiles[row]])
+        assert len(each.tiles) == 17
+        assert [tile.score for tile in each.tiles] == pytest.approx(expected[:, column].tolist(), abs=1e-6)
+        assert [tile.top for tile in each.tiles] == [data.classes[c] for c in expected.argmax(1)]
+        assert [tile.top_score for tile in each.tiles] == pytest.approx(expected.amax(1).tolist(), abs=1e-6)
+        settings = parts.source.looks.scorer.settings
+        height, width, _ = decode(data.train.paths[row], settings).shape
+        boxes = plan_views(settings, 0, each.name, width, height).boxes / torch.tensor([width, height, width, height])
+        assert torch.allclose(torch.tensor([tile.box for tile in each.tiles], dtype=torch.float64), boxes)
+
+
+def test_a_store_may_hold_more_images_than_are_trained_on(untrained, tmp_path):
+    """Scores are those of the image that is shown, wherever the store has it."""
+    parts = untrained(tmp_path / "store", rows=np.arange(31, -1, -2))
+    looks = parts[2].source.looks
+    assert len(looks.images.names) > len(parts[1].train.names) == 16
+    made, *_ = gathered(*parts)
+    assert made.teacher.exhibits
+    for each in made.teacher.exhibits:
+        row = looks.images.names.index(each.name)
+        embeddings = torch.from_numpy(np.asarray(looks.seen(1, 0)[row : row + 1]))
+        whole, _ = scores(embeddings, parts[2].source.classes, parts[2].source.options.temperature)
+        assert each.tiles[0].score == pytest.approx(float(whole[0, made.classes.index(each.label)]), abs=1e-6)
+
+
+def test_at_most_a_sample_of_the_training_images_is_looked_at(untrained, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "SAMPLE", 5)
+    parts = untrained(tmp_path / "store")
+    made, *_ = gathered(*parts)
+    assert made.sample == 5
+    shown = {each.name for each in (*made.found.exhibits, *made.teacher.exhibits)}
+    assert 0 < len(shown) <= 5
+    again, *_ = gathered(*parts)
+    assert again.found == made.found
+    other, *_ = gathered(replace(parts[0], run=replace(parts[0].run, seed=7)), *parts[1:])
+    assert {each.name for each in other.found.exhibits} != {each.name for each in made.found.exhibits}
+
+
+def test_without_truth_the_teacher_is_judged_by_the_classifiers_doubt(untrained, tmp_path):
+    config, data, parts, accelerator = untrained(tmp_path / "store")
+    data = Dataset(data.classes, replace(data.train, truth=None), replace(data.val, truth=None), None)
+    made, *_ = gathered(config, data, parts, accelerator, data.val)
+    assert (made.split, made.is_complete, made.reliability) == ("val", False, None)
+    assert made.found.agreed is None
+    assert made.teacher.agreed is None
+    assert {each.truth for each in (*made.mistaken.exhibits, *made.found.exhibits, *made.teacher.exhibits)} == {None}
+    yes = [each for each in made.teacher.exhibits if each.pseudo == 1]
+    doubts = [np.log(e.threshold / (1 - e.threshold)) - np.log(e.probability / (1 - e.probability)) for e in yes]
+    assert len(yes) > 1
+    assert doubts == sorted(doubts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("method", "root", "reason"),
+    [
+        ("an", "store", "Only a method with DAMP has tiles to show."),
+        ("aevlp", None, "What the teacher saw was not kept (--store none)."),
+    ],
+)
+def test_where_the_teacher_left_nothing_the_reason_is_kept(untrained, tmp_path, method, root, reason):
+    made, *_ = gathered(*untrained(root and tmp_path / root, method=method))
+    assert made.teacher.exhibits == ()
+    assert made.teacher.reason == reason
+
+
+def same(one, other) -> bool:
+    return all(
+        np.array_equal(a, b, equal_nan=a.dtype.kind == "f") if isinstance(a, np.ndarray) else a == b
+        for a, b in ((getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    )
+
+
+def test_evidence_comes_back_from_its_file_as_it_was(seen, tmp_path):
+    _, _, made, *_ = seen
+    file = tmp_path / "evidence.npz"
+    write_evidence(file, made)
+    assert same(read_evidence(file), made)
+    odd = evidence(
+        ("a\udcff", '"quoted"', "naïve ☂"), picture(tmp_path / "x.jpg"), reliability=None, ap=np.array([1.0, np.nan, 2.0])
+    )
+    write_evidence(file, odd)
+    assert same(read_evidence(file), odd)
+    with np.load(file, allow_pickle=False) as stored:
+        assert all(stored[name].dtype != object for name in stored.files)
+    assert list(tmp_path.glob(".*.part")) == []
+
+
+def test_a_file_that_is_no_evidence_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "evidence.npz"
+    np.savez(file, other=np.arange(3))
+    with pytest.raises(UserError, match="not what a training leaves for its report"):
+        read_evidence(file)
+    monkeypatch.setattr(module, "FORMAT", 2)
+    write_evidence(file, evidence(("a", "b"), picture(tmp_path / "x.jpg")))
+    monkeypatch.undo()
+    with pytest.raises(UserError, match=r"written by a newer aevlp \(format 2, this one knows 1\); update aevlp"):
+        read_evidence(file)

@@ -1,0 +1,152 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aevlp.core.errors import UserError
+from aevlp.reports import charts
+from aevlp.reports import run_page as module
+from aevlp.reports.examples import Gallery
+from aevlp.reports.run_page import write_report
+from tests.reports.made import evidence, history, picture, thresholds, write_run
+from tests.reports.pages import read, section
+
+CLASSES = ("apple", "boat", "car", "dog", "egg", "fish")
+
+
+@pytest.fixture(autouse=True)
+def no_drawings(monkeypatch):
+    """The words of a page are the same without its charts, and come sooner."""
+    monkeypatch.setattr(charts, "drawn", lambda name, draw: f'<svg class="{name}"></svg>')
+
+
+@pytest.fixture
+def image(tmp_path):
+    return picture(tmp_path / "images" / "one.jpg")
+
+
+def test_the_table_of_classes_has_precision_recall_and_f1(tmp_path, image):
+    support, given, hits = np.array([[10, 0, 5, 8, 8, 8], [20, 0, 0, 8, 8, 8], [5, 0, 0, 8, 8, 8]])
+    made = evidence(CLASSES, image, support=support, given=given, hits=hits)
+    rows = section(read(write_run(tmp_path / "run", made)), "classes").all("tbody")[0].all("tr")
+    cells = {row.all("th")[0].text: [cell.text for cell in row.all("td")] for row in rows}
+    assert cells["apple"][2] == "10"
+    assert cells["apple"][4:] == ["25.0", "50.0", "33.3"]
+    assert cells["boat"][4:] == ["–", "–", "–"]  # noqa: RUF001
+    assert cells["car"][4:] == ["–", "0.0", "0.0"]  # noqa: RUF001
+    assert cells["dog"][4:] == ["100.0", "100.0", "100.0"]
+
+
+def test_of_very_many_classes_the_best_and_the_worst_are_listed(tmp_path, image, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ROWS", 4)
+    made = evidence(CLASSES, image)
+    classes = section(read(write_run(tmp_path / "run", made)), "classes")
+    names = [row.all("th")[0].text for row in classes.all("tbody")[0].all("tr")]
+    ranked = [CLASSES[c] for c in np.argsort(-made.ap)]
+    assert names == [*ranked[:2], *ranked[-2:]]
+    assert "Of 6 classes these are the 4 that are ranked best and worst." in classes.text
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("an", "an uses no pseudo-labels."),
+        ("em-apl", "what em-apl adds to the observed labels are no pseudo-labels of 0 or 1."),
+        ("aevlp", "the true labels of the training images are not known"),
+    ],
+)
+def test_without_pseudo_label_figures_their_section_says_why(tmp_path, image, method, reason):
+    page = read(write_run(tmp_path / "run", evidence(CLASSES, image), lines=history(pseudo=False), method=method))
+    part = section(page, "pseudo-labels")
+    assert f"Left out: {reason}" in part.text
+    assert not part.all("svg")
+    assert "Pseudo-label precision" not in page.text
+
+
+def test_incomplete_labels_are_said_to_be(tmp_path, image):
+    made = evidence(CLASSES, image, split="val", is_complete=False, reliability=None)
+    made = replace(made, found=replace(made.found, agreed=None), teacher=replace(made.teacher, agreed=None))
+    limits = thresholds(CLASSES, basis="estimated", calibration=None)
+    unknown: dict[str, Any] = dict.fromkeys(("mAP", "mAP_present", "per_class_AP", "labels"))
+    images = {"train": 1600, "val": 60}
+    page = read(write_run(tmp_path / "run", made, limits, **unknown, val_labels="incomplete", images=images))
+    assert "validation images with a mAP of 62.49 (against the observed labels alone: a lower bound)" in page.text
+    assert "an estimate of 1.75 labels per image" in page.text
+    assert "Left out: it takes images whose labels are complete" in section(page, "reliability").text
+    assert "whether they are true is not known" in section(page, "found").text
+    assert "those that the trained model doubts most" in section(page, "teacher").text
+    assert "Test mAP" not in page.text
+    measured = section(page, "classes").all("tbody")[0].all("tr")[0].all("data")[0]
+    assert float(measured.attributes["value"]) == made.ap.max()
+
+
+def test_a_test_split_shows_its_reliability_without_a_calibration(tmp_path, image):
+    made = evidence(CLASSES, image)
+    assert made.reliability is not None
+    run = write_run(
+        tmp_path / "run", replace(made, reliability=(made.reliability[0], None)), thresholds(CLASSES, calibration=None)
+    )
+    part = section(read(run), "reliability")
+    assert [caption.text for caption in part.all("figcaption")] == ["Test images"]
+    assert "after" not in part.all("div", role="img")[0].attributes["aria-label"]
+
+
+def test_images_that_are_gone_leave_a_place(tmp_path, image):
+    run = write_run(tmp_path / "run", evidence(CLASSES, image))
+    image.unlink()
+    page = read(run)
+    assert not page.all("img")
+    assert not page.all("image")
+    assert len(page.all("span", class_="gone")) == 6
+    assert page.all("span", class_="gone")[0].text == "no such file"
+    assert page.all("rect", class_="seen")  # what the teacher saw is known without the image
+
+
+def test_the_teachers_tiles_are_drawn_where_they_were(tmp_path, image):
+    page = read(write_run(tmp_path / "run", evidence(CLASSES, image, shown=1, grid=2)))
+    (drawing,) = page.all("svg", class_="tiles")
+    assert drawing.attributes["viewbox"] == "0 0 400 300"
+    boxes = [[float(box.attributes[name]) for name in ("x", "y", "width", "height")] for box in drawing.all("rect")]
+    assert boxes == [[0, 0, 200, 150], [200, 0, 200, 150], [0, 150, 200, 150], [200, 150, 200, 150]]
+    assert [title.text for title in drawing.all("title")] == [
+        *("boat 0.750; apple 0.010", "car 0.750; apple 0.020", "dog 0.750; apple 0.030", "egg 0.750; apple 0.040")
+    ]
+    (best,) = drawing.all("g", class_="best")
+    assert best.all("title")[0].text.startswith("egg")
+
+
+def test_what_is_missing_in_the_galleries_is_said(tmp_path, image):
+    empty: dict[str, Any] = {name: Gallery() for name in ("mistaken", "missed", "found")}
+    made = evidence(CLASSES, image, **empty, teacher=Gallery(reason="What the teacher saw was not kept (--store none)."))
+    page = read(write_run(tmp_path / "run", made))
+    assert not page.all("img")
+    assert "Left out: What the teacher saw was not kept (--store none)." in section(page, "teacher").text
+
+
+def test_readers_are_told_what_to_be_careful_about(tmp_path, image):
+    made = evidence(CLASSES, image)
+    made = replace(made, support=np.array([0, 0, 5, 5, 5, 5]))
+    page = read(write_run(tmp_path / "run", made, thresholds(CLASSES, classes=dict.fromkeys(CLASSES, 0.3))))
+    (notes,) = page.all("ul", class_="notes")
+    assert [note.text.split(":")[0] for note in notes.all("li")] == [
+        "The best epoch is the last one",
+        "The thresholds have been fitted anew since the training",
+        "2 of 6 classes have no positive among the test images",
+    ]
+    calm = read(write_run(tmp_path / "calm", evidence(CLASSES, image), best_epoch=2))
+    assert not calm.all("ul", class_="notes")
+
+
+def test_a_run_without_what_it_takes_is_refused(tmp_path, image):
+    run = write_run(tmp_path / "run", evidence(CLASSES, image))
+    run.evidence.write_bytes(b"PK\x03\x04 half of it")
+    with pytest.raises(UserError, match=r"evidence\.npz: not what a training leaves for its report .*; train the run again"):
+        write_report(run)
+    run.evidence.unlink()
+    with pytest.raises(UserError, match=r"nothing was kept for a report .* train it again: aevlp train DATA --out OTHER"):
+        write_report(run)
+    run.result.unlink()
+    with pytest.raises(UserError, match=r"the training is not finished; go on with aevlp train DATA --out .* --resume"):
+        write_report(run)
+    assert not run.report.exists()

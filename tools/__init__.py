@@ -1,0 +1,1 @@
+"""Programs for maintainers; none of them is in the wheel."""
