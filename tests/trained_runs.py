@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from aevlp.config.config import ModelOptions
 from aevlp.core.files import write_json
 from aevlp.models.classifier import build_classifier
 from aevlp.models.model_folder import save_classifier
+from aevlp.models.options import ModelOptions
 from aevlp.training.calibration import Calibration, Reliability
 from aevlp.training.thresholds import Thresholds, as_json
 from tests.colours import COLOURS

@@ -11,7 +11,7 @@ import torch
 
 from aevlp.cli.main import main
 from aevlp.losses import LOSSES
-from aevlp.store.embedding_store import ViewStore
+from aevlp.store.embedding_store import EmbeddingStore
 from aevlp.training.run_folder import RunFolder
 
 
@@ -38,7 +38,7 @@ def half_a_checkpoint(state, file) -> None:
 
 
 def scoring() -> None:
-    ViewStore.write = at_call(2, ViewStore.write)  # type: ignore[method-assign]
+    EmbeddingStore.write = at_call(2, EmbeddingStore.write)  # type: ignore[method-assign]
 
 
 def batch(number: int = 4) -> None:

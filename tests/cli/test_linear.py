@@ -14,7 +14,7 @@ import yaml
 
 from aevlp import load
 from aevlp.core.errors import UserError
-from aevlp.models.classifier import pixels_of
+from aevlp.data.images import pixels_of
 from aevlp.models.model_folder import load_classifier
 from tests.cli.run import aevlp, refused, start
 from tests.colours import COLOURS, write_backbone

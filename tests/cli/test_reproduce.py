@@ -207,7 +207,7 @@ def pretended(monkeypatch):
             run.write_result(result)
             return result
 
-        monkeypatch.setattr("aevlp.training.run.start_training", train)
+        monkeypatch.setattr("aevlp.experiments.train.train_run", train)
 
     return pretend
 

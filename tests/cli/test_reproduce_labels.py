@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from aevlp.core.engine import make_accelerator
-from aevlp.sources import Task
 from aevlp.store.location import store_root
 from tests.cli.reproduced import check_picture, rows_of, table_of, write_benchmark
 from tests.cli.run import aevlp, refused
@@ -58,7 +57,9 @@ def naive_quality(path, words, seed) -> list[dict[str, float]]:
     said = {"data.observe": "single", "train.epochs": 3, "teacher.name": "tests.colours:teacher", "damp.global_threshold": 0.05}
     config = build_config("voc", "aevlp", {**read_recipe(recipe_file("voc")), **said, "seed": seed, "device": "cpu"})
     data = load(path, config.data, None)
-    source = Damp(Task(data.train, data.classes, config, store_root(None), make_accelerator(config.engine)), config.source)
+    source = Damp(
+        config.source_context(data.train, data.classes, store_root(None), make_accelerator(config.engine)), config.source
+    )
     lines, precisions, recalls = [], [], []
     union: set[tuple[int, int]] = set()
     assert data.train.truth is not None

@@ -3,7 +3,7 @@
 import re
 
 from aevlp.core.errors import UserError
-from aevlp.store.embedding_store import ViewStore
+from aevlp.store.embedding_store import EmbeddingStore
 from tests.cli.run import aevlp, refused, start
 from tests.colours import write_world
 
@@ -59,7 +59,7 @@ def test_an_error_gives_back_what_was_claimed(capsys, world, small, tmp_path, mo
         raise UserError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ViewStore, "write", full)
+        patch.setattr(EmbeddingStore, "write", full)
         assert refused(capsys, *words) == "the disk is full"
     assert not list((tmp_path / "views").rglob("*.lock"))
     assert aevlp(capsys, *words).code == 0

@@ -254,10 +254,10 @@ def test_images_of_every_mode_and_shape_train(capsys, tmp_path, small):
 
 def test_the_model_kept_is_that_of_the_best_epoch(capsys, monkeypatch, world, plain, tmp_path):
     """Validation says that the first epoch was the best, whatever came later: one epoch alone leaves the same model."""
-    from aevlp.training.evaluate import Evaluation
+    from aevlp.training.evaluate import RankingMetrics
 
     said = iter([50.0, 49.0, 49.5, 50.0])
-    monkeypatch.setattr("aevlp.training.loop.evaluate_split", lambda *_: Evaluation(next(said), 0.0, {}))
+    monkeypatch.setattr("aevlp.training.loop.evaluate_split", lambda *_: RankingMetrics(next(said), 0.0, {}))
     # The schedules stretch over the epochs; without them the first epoch is the same in a run of three and in a run of one.
     flat = ["--method", "an"]
     assert run_ok(capsys, "train", world, "--out", tmp_path / "three", *plain, *flat)["best_epoch"] == 1

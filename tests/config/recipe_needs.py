@@ -9,8 +9,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from aevlp.config.config import Config
+from aevlp.damp.options import DampOptions
 from aevlp.data.splits import hold_out
-from aevlp.sources.damp import DampOptions
 
 RATE = 10e12
 """Operations per second that a GPU is taken to sustain; a multiplication and an addition are two."""

@@ -18,7 +18,7 @@ from aevlp.config.recipe import (
 )
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, describe, options_of, read_value
-from aevlp.sources.damp import DampOptions
+from aevlp.damp.options import DampOptions
 from tests.cli.run import aevlp
 
 

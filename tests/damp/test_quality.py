@@ -59,6 +59,6 @@ def test_continues_from_its_state():
         whole.update(pseudo)
         first.update(pseudo)
     second = Quality(observed, truth)
-    second.restore(first.state())
+    second.load_state_dict(first.state_dict())
     for pseudo in epochs[2:]:
         assert second.update(pseudo) == whole.update(pseudo)

@@ -5,9 +5,10 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from aevlp.damp.scoring import Job, Scorer
+from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings, views
 from aevlp.data.images import BadImage
+from aevlp.store.fill import Job
 from tests.colours import ColourTeacher, write_world
 
 SETTINGS = ViewSettings(size=16, grid=2, overlap=0.2, augment=True, seed=0)

@@ -5,8 +5,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.data import Dataset, ImageTable, Split, prepare
-from aevlp.data.single_positive import single_positives
-from aevlp.data.splits import require_examples
+from aevlp.data.splits import require_examples, single_positives
 from aevlp.data.table import Labels
 
 ROOT = Path("root")

@@ -15,16 +15,18 @@ from torch import nn
 
 from aevlp import __version__
 from aevlp.cli.export import usage
-from aevlp.config.config import ModelOptions, ThresholdOptions
+from aevlp.config.config import ThresholdOptions
 from aevlp.config.recipe import build_config
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
+from aevlp.data.images import pixels_of
 from aevlp.inference import export
 from aevlp.inference.export import export_onnx
 from aevlp.models.checkpoint import ImageSettings
-from aevlp.models.classifier import Classifier, build_classifier, pixels_of
+from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.heads import HEADS
 from aevlp.models.model_folder import load_classifier, save_classifier
+from aevlp.models.options import ModelOptions
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import as_json, fit_thresholds
 from tests.conftest import REPOSITORY

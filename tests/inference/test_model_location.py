@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.inference.model_location import places_of
+from aevlp.inference.model_location import locate_model
 
 
 @pytest.fixture
@@ -17,30 +17,30 @@ def run(tmp_path):
 
 def test_a_run_and_the_model_in_it_are_the_same(run):
     for given in (run, run / "model"):
-        assert (places_of(given).model, places_of(given).thresholds) == (run / "model", None)
+        assert (locate_model(given).model, locate_model(given).thresholds) == (run / "model", None)
     (run / "model" / "thresholds.json").write_text("{}")
     for given in (run, run / "model"):
-        assert places_of(given).thresholds == run / "model" / "thresholds.json"
+        assert locate_model(given).thresholds == run / "model" / "thresholds.json"
     (run / "thresholds.json").write_text("{}")
     for given in (run, run / "model"):
-        assert places_of(given).thresholds == run / "thresholds.json"
+        assert locate_model(given).thresholds == run / "thresholds.json"
 
 
 def test_a_model_that_was_copied_out_is_enough(run, tmp_path):
     (run / "thresholds.json").write_text("{}")
     copy = shutil.copytree(run / "model", tmp_path / "copy")
-    assert (places_of(copy).model, places_of(copy).thresholds) == (copy, None)
+    assert (locate_model(copy).model, locate_model(copy).thresholds) == (copy, None)
     (copy / "thresholds.json").write_text("{}")
-    assert places_of(copy).thresholds == copy / "thresholds.json"
+    assert locate_model(copy).thresholds == copy / "thresholds.json"
 
 
 def test_what_is_neither_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"nowhere: not a run folder \(no config.yaml\)"):
-        places_of(tmp_path / "nowhere")
+        locate_model(tmp_path / "nowhere")
 
 
 def test_a_run_of_a_newer_version_is_refused_by_either_name(run):
     (run / "result.json").write_text(json.dumps({"versions": {"aevlp": "99.0"}}))
     for given in (run, run / "model"):
         with pytest.raises(UserError, match=r"made by aevlp 99\.0, which is newer"):
-            places_of(given)
+            locate_model(given)

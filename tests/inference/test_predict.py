@@ -8,7 +8,7 @@ from accelerate import Accelerator
 
 from aevlp.core.errors import UserError
 from aevlp.inference import predict as module
-from aevlp.inference.model_location import places_of
+from aevlp.inference.model_location import locate_model
 from aevlp.inference.predict import MOST_WARNINGS, Answers, answers, shares, write_predictions
 from aevlp.inference.prediction_formats import Format, Prediction
 from aevlp.inference.predictor import TrainedModel, load
@@ -118,4 +118,4 @@ def test_a_stream_without_any_prediction_is_refused(caplog):
 def test_a_model_that_is_half_there_is_refused(run, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match=r"no trained model here \(model\.safetensors is missing\)"):
-        TrainedModel(places_of(tmp_path), device=torch.device("cpu"), precision="fp32")
+        TrainedModel(locate_model(tmp_path), device=torch.device("cpu"), precision="fp32")

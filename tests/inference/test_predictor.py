@@ -9,9 +9,8 @@ from PIL import Image
 
 import aevlp
 from aevlp.core.errors import UserError
-from aevlp.data.images import BadImage
+from aevlp.data.images import BadImage, pixels_of
 from aevlp.inference import predictor as trained
-from aevlp.models.classifier import pixels_of
 from aevlp.models.model_folder import load_classifier
 from tests.trained_runs import CALIBRATION, CLASSES, write_run, write_thresholds
 
@@ -211,10 +210,10 @@ FAMILIES = [(kind, None) for kind in ("clip", "siglip", "dinov2", "vit", "resnet
 
 @pytest.mark.parametrize(("kind", "head"), [*FAMILIES, ("resnet", "boostlu"), ("dinov2", "boostlu"), ("resnet", "latent")])
 def test_networks_of_any_family_may_be_asked_from_several_threads(kind, head, paths, tmp_path):
-    from aevlp.config.config import ModelOptions
     from aevlp.models.classifier import build_classifier
     from aevlp.models.heads import HEADS
     from aevlp.models.model_folder import save_classifier
+    from aevlp.models.options import ModelOptions
     from tests.models.heads.checkpoints import tiny, write_checkpoint
 
     backbone = write_checkpoint(tmp_path / "backbone", tiny(kind))

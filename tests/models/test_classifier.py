@@ -3,10 +3,10 @@ import json
 import pytest
 import torch
 
-from aevlp.config.config import ModelOptions
 from aevlp.core.errors import UserError
 from aevlp.models.classifier import build_classifier
 from aevlp.models.model_folder import load_classifier, save_classifier
+from aevlp.models.options import ModelOptions
 from tests.models.heads.checkpoints import tiny, write_checkpoint
 
 CLASSES = ["ant", "bee", "cow", "dog", "eel"]

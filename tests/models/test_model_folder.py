@@ -4,10 +4,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from aevlp.config.config import ModelOptions
 from aevlp.core.errors import UserError
 from aevlp.models.classifier import build_classifier
 from aevlp.models.model_folder import load_classifier, save_classifier
+from aevlp.models.options import ModelOptions
 
 CLASSES = ["ant", "bee", "cow"]
 

@@ -5,11 +5,12 @@ import re
 import pytest
 import torch
 
-from aevlp.config.config import TeacherOptions
 from aevlp.config.recipe import build_config, read_recipe, recipe_file, settings
 from aevlp.core.errors import UserError
 from aevlp.damp.text import text_embeddings
-from aevlp.models.prompts import benchmark_classes, class_prompts, prompt_tables, read_table, table_file
+from aevlp.data.benchmarks import benchmark_classes
+from aevlp.models.options import TeacherOptions
+from aevlp.models.prompts import class_prompts, prompt_tables, read_table, table_file
 
 COUNTS = {"voc": 20, "coco": 80, "nus": 81, "cub": 312}
 

@@ -5,7 +5,7 @@ import pytest
 from aevlp.config.recipe import build_config
 from aevlp.core.engine import make_accelerator
 from aevlp.data.load import load
-from aevlp.training.loop import gather_parts
+from aevlp.training.setup import prepare
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def untrained(world, backbone):
         if rows is not None:
             data = replace(data, train=data.train.part(rows))
         accelerator = make_accelerator(config.engine)
-        parts = gather_parts(config, data, store, accelerator)
+        parts = prepare(config, data, store, accelerator)
         parts.source.fill()
         return config, data, parts, accelerator
 

@@ -1,4 +1,6 @@
 from dataclasses import fields, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from aevlp.damp.views import decode, plan_views
 from aevlp.data.splits import Dataset
 from aevlp.reports import evidence as module
 from aevlp.reports.evidence import gather, read_evidence, write_evidence
-from aevlp.training.evaluate import evaluate, probabilities
+from aevlp.training.evaluate import probabilities, ranking_metrics
+from aevlp.training.finalize import FinalEvaluation
 from aevlp.training.inputs import as_files
 from aevlp.training.thresholds import fit_thresholds
 from tests.reports.made import evidence, picture
@@ -22,9 +25,10 @@ def gathered(config, data, parts, accelerator, split=None):
     sight = as_files(config.model.image_size, 1)
     found = probabilities(parts.classifier, sight(split), accelerator)
     limits = fit_thresholds(
-        found, split.judged_by, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
+        found, split.evaluation_labels, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
     )
-    return gather(config, data, parts.classifier, parts.source, (split, found), limits, sight, accelerator), found, limits
+    trained: Any = SimpleNamespace(setup=parts, inputs=sight)
+    return gather(trained, FinalEvaluation(parts.classifier, limits, split, found, None)), found, limits
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,7 @@ def test_the_counts_are_those_of_the_split(seen):
     np.testing.assert_array_equal(made.given, given.sum(0))
     np.testing.assert_array_equal(made.hits, (given & there).sum(0))
     np.testing.assert_array_equal(made.observed, (data.train.observed == 1).sum(0))
-    np.testing.assert_array_equal(made.ap, list(evaluate(found, data.test.truth, data.classes).per_class_AP.values()))
+    np.testing.assert_array_equal(made.ap, list(ranking_metrics(found, data.test.truth, data.classes).per_class_AP.values()))
     np.testing.assert_array_equal(made.histograms[0].sum(1), [there.sum(), (~there).sum()])
     assert len(made.histograms) == 3  # all classes, the best third and the worst
     assert made.observed_per_image == 1
@@ -80,7 +84,7 @@ def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
     assert (made.teacher.total, made.teacher.agreed) == (told.sum(), (told & right).sum())
     assert made.teacher.exhibits
     place = {name: row for row, name in enumerate(data.train.names)}
-    embeddings = torch.from_numpy(np.asarray(parts.source.looks.seen(1, 0)))
+    embeddings = torch.from_numpy(np.asarray(parts.source.views.seen(1, 0)))
     whole, tiles = scores(embeddings, parts.source.classes, parts.source.options.temperature)
     for each in made.teacher.exhibits:
         row, column = place[each.name], data.classes.index(each.label)
@@ -93,7 +97,7 @@ def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
         assert [tile.score for tile in each.tiles] == pytest.approx(expected[:, column].tolist(), abs=1e-6)
         assert [tile.top for tile in each.tiles] == [data.classes[c] for c in expected.argmax(1)]
         assert [tile.top_score for tile in each.tiles] == pytest.approx(expected.amax(1).tolist(), abs=1e-6)
-        settings = parts.source.looks.scorer.settings
+        settings = parts.source.views.scorer.settings
         height, width, _ = decode(data.train.paths[row], settings).shape
         boxes = plan_views(settings, 0, each.name, width, height).boxes / torch.tensor([width, height, width, height])
         assert torch.allclose(torch.tensor([tile.box for tile in each.tiles], dtype=torch.float64), boxes)
@@ -102,7 +106,7 @@ def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
 def test_a_store_may_hold_more_images_than_are_trained_on(untrained, tmp_path):
     """Scores are those of the image that is shown, wherever the store has it."""
     parts = untrained(tmp_path / "store", rows=np.arange(31, -1, -2))
-    looks = parts[2].source.looks
+    looks = parts[2].source.views
     assert len(looks.images.names) > len(parts[1].train.names) == 16
     made, *_ = gathered(*parts)
     assert made.teacher.exhibits

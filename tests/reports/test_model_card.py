@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from aevlp.core.citations import AEVLP, LARGE_LOSS
-from aevlp.models.classifier import pixels_of
+from aevlp.data.images import pixels_of
 from aevlp.models.heads import HEADS
 from aevlp.models.model_folder import load_classifier
 from aevlp.reports.model_card import escape, write_card

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aevlp.sources import SOURCES, Moment, Source
+from aevlp.sources import SOURCES, EpochContext, Source
 
 
 def some_labels(images: int = 9, classes: int = 7, seed: int = 0) -> np.ndarray:
@@ -21,7 +21,8 @@ def some_labels(images: int = 9, classes: int = 7, seed: int = 0) -> np.ndarray:
 def task(observed: np.ndarray, *, seed: int = 0, learning_rate: float = 1e-5, processes: int = 1) -> Any:
     return SimpleNamespace(
         split=SimpleNamespace(observed=observed),
-        config=SimpleNamespace(run=SimpleNamespace(seed=seed), train=SimpleNamespace(learning_rate=learning_rate)),
+        seed=seed,
+        learning_rate=learning_rate,
         accelerator=SimpleNamespace(device=torch.device("cpu"), num_processes=processes),
     )
 
@@ -36,11 +37,13 @@ def unexpected() -> Tensor:
     raise AssertionError("a pass over the images that nobody needs")
 
 
-def moment(epoch: int, epochs: int = 10, *, m: float | None = None, p: Tensor | None = None, x: Tensor | None = None) -> Moment:
-    return Moment(epoch, epochs, m, unexpected if p is None else lambda: p, unexpected if x is None else lambda: x)
+def moment(
+    epoch: int, epochs: int = 10, *, m: float | None = None, p: Tensor | None = None, x: Tensor | None = None
+) -> EpochContext:
+    return EpochContext(epoch, epochs, m, unexpected if p is None else lambda: p, unexpected if x is None else lambda: x)
 
 
-def random_moment(epoch: int, epochs: int, images: int, classes: int) -> Moment:
+def random_moment(epoch: int, epochs: int, images: int, classes: int) -> EpochContext:
     """A moment of its own for every epoch: what the classifier says changes as it learns."""
     generator = torch.Generator().manual_seed(epoch)
     p, x = torch.rand(images, classes, generator=generator), torch.randn(images, 5, generator=generator)
@@ -50,7 +53,7 @@ def random_moment(epoch: int, epochs: int, images: int, classes: int) -> Moment:
 def epoch_of(source: Source, epoch: int, epochs: int, shape: tuple[int, int]) -> Tensor:
     """[N, C]: what the batches of a whole epoch are told; batches, logits and steps are functions of the epoch."""
     now = random_moment(epoch, epochs, *shape)
-    source.begin(now)
+    source.begin_epoch(now)
     generator = torch.Generator().manual_seed(100 + epoch)
     logits = torch.randn(shape, generator=generator)
     told = torch.empty(shape)
@@ -61,7 +64,7 @@ def epoch_of(source: Source, epoch: int, epochs: int, shape: tuple[int, int]) ->
             with torch.no_grad():
                 parameter.sub_(0.1 * gradient)
         told[index] = rows.detach().float()
-    source.end(now)
+    source.end_epoch(now)
     return told
 
 

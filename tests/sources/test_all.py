@@ -29,7 +29,7 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(name):
     whole, stopped, resumed = (make(name, observed, seed=3, **LIVELY[name]) for _ in range(3))
     for epoch in (1, 2):
         assert torch.equal(epoch_of(whole, epoch, 5, SHAPE), epoch_of(stopped, epoch, 5, SHAPE))
-    resumed.restore(through_a_file(stopped.state()))
+    resumed.load_state_dict(through_a_file(stopped.state_dict()))
     for epoch in (3, 4):
         assert torch.equal(epoch_of(whole, epoch, 5, SHAPE), epoch_of(resumed, epoch, 5, SHAPE))
 
@@ -40,9 +40,9 @@ def test_a_state_serves_more_than_once(name):
     stopped, one, other = (make(name, observed, seed=3, **LIVELY[name]) for _ in range(3))
     epoch_of(stopped, 1, 5, SHAPE)
     epoch_of(stopped, 2, 5, SHAPE)
-    state = through_a_file(stopped.state())
+    state = through_a_file(stopped.state_dict())
     for source in (one, other):
-        source.restore(state)
+        source.load_state_dict(state)
         epoch_of(source, 3, 5, SHAPE)
     assert torch.equal(epoch_of(one, 4, 5, SHAPE), epoch_of(other, 4, 5, SHAPE))
 
@@ -60,7 +60,7 @@ def test_what_a_checkpoint_keeps_matters(name):
 def test_an_untouched_source_can_be_saved_and_restored(name):
     observed = some_labels(*SHAPE)
     one, other = (make(name, observed, seed=3, **LIVELY[name]) for _ in range(2))
-    other.restore(through_a_file(other.state()))
+    other.load_state_dict(through_a_file(other.state_dict()))
     assert torch.equal(epoch_of(one, 1, 5, SHAPE), epoch_of(other, 1, 5, SHAPE))
 
 

@@ -16,7 +16,6 @@ from aevlp.damp.labels import final_scores, scores
 from aevlp.damp.quality import precision_recall
 from aevlp.data import Dataset, prepare, read
 from aevlp.models.checkpoint import IMAGENET_MEAN, IMAGENET_STD
-from aevlp.sources import Task
 from aevlp.sources.damp import Damp
 from tests.colours import write_world
 
@@ -29,7 +28,7 @@ def make(world, tmp_path):
 
     def source(**values):
         config = build_config("test", "aevlp", {**SMALL, **values})
-        made = Damp(Task(data.train, data.classes, config, tmp_path / "views", Accelerator(cpu=True)), config.source)
+        made = Damp(config.source_context(data.train, data.classes, tmp_path / "views", Accelerator(cpu=True)), config.source)
         made.fill()
         return made
 
@@ -48,35 +47,35 @@ def test_labels_change_from_epoch_to_epoch_and_are_mostly_right(make):
 def test_the_noise_of_a_checkpoint_is_used(make):
     source = make(**{"damp.neighbours": 3})
     before = source.labels(1)
-    state = source.state()
-    source.restore({**state, "weights": [50 * weight for weight in state["weights"]]})
+    state = source.state_dict()
+    source.load_state_dict({**state, "weights": [50 * weight for weight in state["weights"]]})
     assert not torch.equal(source.labels(1), before)
-    source.restore(state)
+    source.load_state_dict(state)
     assert torch.equal(source.labels(1), before)
 
 
 def test_released_code_normalises_as_imagenet_does(make):
     released = make(compat="released-code")
-    assert released.looks.scorer.settings.released_code
-    assert released.looks.scorer.mean == pytest.approx(IMAGENET_MEAN)
-    assert released.looks.scorer.std == pytest.approx(IMAGENET_STD)
+    assert released.views.scorer.settings.released_code
+    assert released.views.scorer.mean == pytest.approx(IMAGENET_MEAN)
+    assert released.views.scorer.std == pytest.approx(IMAGENET_STD)
     assert (released.labels(1) != -1).all()
     paper = make()
-    assert paper.looks.scorer.mean == (0.5, 0.5, 0.5)
-    assert released.looks.store is not None
-    assert paper.looks.store is not None
-    assert released.looks.store.folder != paper.looks.store.folder
+    assert paper.views.scorer.mean == (0.5, 0.5, 0.5)
+    assert released.views.store is not None
+    assert paper.views.store is not None
+    assert released.views.store.folder != paper.views.store.folder
 
 
 def test_later_epochs_take_each_view_from_one_of_the_draws(make):
     source = make(**{"damp.draws": 2})
-    draws = [source.looks.store.read(draw, 0) for draw in range(2)]
-    mixed = source.looks.seen(3, 0)
+    draws = [source.views.store.read(draw, 0) for draw in range(2)]
+    mixed = source.views.seen(3, 0)
     from_first = (mixed == draws[0]).all(-1)
     from_second = (mixed == draws[1]).all(-1)
     assert (from_first | from_second).all()
     assert 0.4 < (from_second & ~from_first).sum() / (from_first ^ from_second).sum() < 0.6
-    again = make(**{"damp.draws": 2, "seed": 1}).looks.seen(3, 0)
+    again = make(**{"damp.draws": 2, "seed": 1}).views.seen(3, 0)
     assert (again != mixed).any()
 
 
@@ -85,7 +84,7 @@ def test_without_a_store_the_labels_are_the_same(make, world, tmp_path):
     stored = make()
     data = prepare(read(world), observe="single")
     config = build_config("test", "aevlp", SMALL)
-    in_loop = Damp(Task(data.train, data.classes, config, None, Accelerator(cpu=True)), config.source)
+    in_loop = Damp(config.source_context(data.train, data.classes, None, Accelerator(cpu=True)), config.source)
     for epoch in (1, 2):
         assert torch.equal(in_loop.labels(epoch), stored.labels(epoch))
 
@@ -105,12 +104,12 @@ def test_half_precision_is_for_gpus_and_eight_bits_for_cpus(make):
 def test_a_run_does_not_go_on_with_a_teacher_of_another_precision(make):
     source = make()
     with pytest.raises(UserError, match="--resume: the teacher computed in fp16 and would now in fp32"):
-        source.restore({**source.state(), "precision": "fp16"})
+        source.load_state_dict({**source.state_dict(), "precision": "fp16"})
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_a_damaged_shard_that_another_run_has_in_hand_is_waited_for(make, is_removed):
-    store = make().looks.store
+    store = make().views.store
     content = bytearray(store.path(1, 0).read_bytes())
     content[-40] ^= 1
     store.path(1, 0).write_bytes(content)
@@ -136,7 +135,7 @@ def data(world) -> Dataset:
 
 def source_of(split, data, root, *, validation=None, **values):
     config = build_config("test", "aevlp", {**SMALL, **values})
-    return Damp(Task(split, data.classes, config, root, Accelerator(cpu=True), validation), config.source)
+    return Damp(config.source_context(split, data.classes, root, Accelerator(cpu=True), validation), config.source)
 
 
 def test_a_part_of_a_split_is_seen_as_the_whole_was(data, tmp_path):
@@ -145,31 +144,31 @@ def test_a_part_of_a_split_is_seen_as_the_whole_was(data, tmp_path):
     rows = np.array([7, 0, 20, 21, 3])
     part = source_of(data.train.part(rows), data, tmp_path / "views")
     part.fill()
-    assert part.looks.scorer.passes == 0
-    assert part.looks.store is not None
-    assert whole.looks.store is not None
-    assert part.looks.store.folder == whole.looks.store.folder
+    assert part.views.scorer.passes == 0
+    assert part.views.store is not None
+    assert whole.views.store is not None
+    assert part.views.store.folder == whole.views.store.folder
     for epoch in (1, 2):
         assert torch.equal(part.labels(epoch), whole.labels(epoch)[rows])
     assert torch.allclose(part.scores(part.task.split), whole.scores(data.train)[rows], atol=1e-6)
-    assert part.looks.scorer.passes == 0
+    assert part.views.scorer.passes == 0
 
 
 def test_a_part_that_comes_first_has_the_whole_looked_at(data, tmp_path):
     part = source_of(data.train.part(np.arange(4)), data, tmp_path / "views")
     part.fill()
-    assert part.looks.scorer.passes > 0
+    assert part.views.scorer.passes > 0
     whole = source_of(data.train, data, tmp_path / "views")
     whole.fill()
-    assert whole.looks.scorer.passes == 0
+    assert whole.views.scorer.passes == 0
 
 
 def test_without_a_store_a_part_is_labelled_alike_and_no_other_image_looked_at(data):
     rows = np.array([9, 2])
     whole, part = (source_of(split, data, None) for split in (data.train, data.train.part(rows)))
-    assert part.looks.images is part.task.split
+    assert part.views.images is part.task.split
     assert torch.equal(part.labels(1), whole.labels(1)[rows])
-    assert part.looks.scorer.passes < whole.looks.scorer.passes
+    assert part.views.scorer.passes < whole.views.scorer.passes
 
 
 def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, monkeypatch):
@@ -177,7 +176,7 @@ def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, mon
     monkeypatch.setattr("aevlp.store.embedding_store.SHARD", 8)
     whole = source_of(data.train, data, tmp_path / "views")
     whole.fill()
-    assert len(whole.looks.shards) == 4
+    assert len(whole.views.shards) == 4
     rows = np.array([30, 9, 31, 8])
     part = source_of(data.train.part(rows), data, tmp_path / "views")
     part.fill()
@@ -186,7 +185,7 @@ def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, mon
 
 def test_some_images_are_spread_over_all_shards_and_have_their_own_embeddings(data, tmp_path, monkeypatch):
     monkeypatch.setattr("aevlp.store.embedding_store.SHARD", 10)
-    looks = source_of(data.train, data, tmp_path / "views").looks
+    looks = source_of(data.train, data, tmp_path / "views").views
     looks.fill()
     every, embeddings = looks.some(500)
     assert every.tolist() == list(range(32))
@@ -202,7 +201,7 @@ def test_scores_are_the_mean_of_all_draws_and_know_no_observed_label(data, tmp_p
     source = source_of(data.train, data, tmp_path / "views", **{"damp.local_threshold": 0.6, "damp.draws": 2})
     found = source.scores(data.train)
     nothing = torch.zeros(data.train.observed.shape, dtype=torch.int8)
-    views = [torch.from_numpy(np.array(source.looks.seen(draw, 0))) for draw in (1, 2)]
+    views = [torch.from_numpy(np.array(source.views.seen(draw, 0))) for draw in (1, 2)]
     each = [final_scores(*scores(v, source.classes, 0.1), nothing, local_threshold=0.6)[0] for v in views]
     assert torch.allclose(found, (each[0] + each[1]) / 2, atol=1e-6)
     assert not torch.allclose(each[0], each[1])
@@ -249,7 +248,7 @@ def test_settings_that_were_chosen_are_kept_by_a_checkpoint(data, tmp_path, monk
     tuned = source_of(data.train, data, tmp_path / "views", validation=data.val, **WRONG, **{"damp.tune": True})
     tuned.fill()
     resumed = source_of(data.train, data, tmp_path / "views", validation=data.val, **WRONG, **{"damp.tune": True})
-    resumed.restore(tuned.state())
+    resumed.load_state_dict(tuned.state_dict())
     monkeypatch.setattr(Damp, "tuning", lambda self: pytest.fail("tuned again"))
     resumed.fill()
     assert resumed.chosen() == tuned.chosen() != {}

@@ -87,7 +87,7 @@ def test_the_loss_is_the_sum_of_its_parts():
 def soft_labels(observed, x, epochs, **options):
     source = make("enhancer", observed, **options)
     for epoch in range(1, epochs + 1):
-        source.begin(moment(epoch, x=x))
+        source.begin_epoch(moment(epoch, x=x))
     return source.table
 
 
@@ -112,13 +112,13 @@ def test_the_order_of_the_images_follows_the_seed_and_the_epoch():
     """From the same network, over the same features, in batches."""
     observed, x = some_labels(150, 4), features(150)
     first = make("enhancer", observed)
-    first.begin(moment(1, x=x))
-    state = through_a_file(first.state())
+    first.begin_epoch(moment(1, x=x))
+    state = through_a_file(first.state_dict())
 
     def goes_on(seed, epoch):
         source = make("enhancer", observed, seed=seed)
-        source.restore(state)
-        source.begin(moment(epoch, x=x))
+        source.load_state_dict(state)
+        source.begin_epoch(moment(epoch, x=x))
         return source.table
 
     assert torch.equal(goes_on(0, 2), goes_on(0, 2))
@@ -148,8 +148,8 @@ def test_the_features_are_those_of_the_epoch():
     observed = some_labels(30, 4)
     one, other = make("enhancer", observed), make("enhancer", observed)
     for source, seed in ((one, 1), (other, 2)):
-        source.begin(moment(1, x=features(30)))
-        source.begin(moment(2, x=features(30, seed=seed)))
+        source.begin_epoch(moment(1, x=features(30)))
+        source.begin_epoch(moment(2, x=features(30, seed=seed)))
     assert not torch.equal(one.table, other.table)
 
 

@@ -60,7 +60,7 @@ def test_estimates_learn_at_a_multiple_of_the_backbones_rate():
 def test_restoring_keeps_the_parameter_that_the_optimiser_holds():
     one, other = (make("estimates", some_labels(), seed=seed) for seed in (0, 1))
     held = other.theta
-    other.restore(one.state())
+    other.load_state_dict(one.state_dict())
     assert other.parameters()[0] is held
     assert torch.equal(held, one.theta)
     with torch.no_grad():

@@ -14,7 +14,7 @@ def ends(source, epochs, observed):
     """The table after each epoch; passes over the images where they are needed only."""
     for epoch in range(1, epochs + 1):
         now = random_moment(epoch, epochs, *observed.shape)
-        source.end(now)
+        source.end_epoch(now)
         yield now.probabilities(), source.table.clone()
 
 
@@ -47,7 +47,7 @@ def test_apl_freezes_the_least_likely_of_each_class(epochs, warmup, clipped, ten
 def test_apl_counts_in_spite_of_floating_point():
     """0.7 * 90 is 62.999... there."""
     source = make("apl", np.zeros((90, 1), np.int8), warmup=1, share=0.7)
-    source.end(moment(1, 2, p=torch.rand(90, 1, generator=torch.Generator().manual_seed(0))))
+    source.end_epoch(moment(1, 2, p=torch.rand(90, 1, generator=torch.Generator().manual_seed(0))))
     assert (source.table >= 0).sum() == 63
 
 
@@ -55,9 +55,9 @@ def test_apl_takes_the_upper_of_equals_and_keeps_what_it_froze():
     observed = np.zeros((4, 1), np.int8)
     observed[1] = 1
     source = make("apl", observed, warmup=1, share=1.0)
-    source.end(moment(1, 4, p=torch.tensor([[0.5], [0.1], [0.5], [0.5]])))
+    source.end_epoch(moment(1, 4, p=torch.tensor([[0.5], [0.1], [0.5], [0.5]])))
     assert source.table.flatten().tolist() == [0.5, -1, -1, -1]
-    source.end(moment(2, 4, p=torch.tensor([[0.1], [0.1], [0.75], [0.25]])))
+    source.end_epoch(moment(2, 4, p=torch.tensor([[0.1], [0.1], [0.75], [0.25]])))
     assert source.table.flatten().tolist() == [0.5, -1, -1, 0.25]
 
 
@@ -82,7 +82,7 @@ def test_confident_labels_what_the_classifier_is_sure_of():
 
 def test_confident_wants_more_than_the_threshold():
     source = make("confident", np.zeros((1, 2), np.int8), threshold=0.75, warmup=1)
-    source.end(moment(1, p=torch.tensor([[0.75, 0.76]])))
+    source.end_epoch(moment(1, p=torch.tensor([[0.75, 0.76]])))
     assert source.table.tolist() == [[0, 1]]
 
 
@@ -90,11 +90,11 @@ def test_confident_wants_more_than_the_threshold():
 def test_no_pass_over_the_images_before_the_warmup_is_over_or_after_the_last_epoch(name):
     source = make(name, some_labels(*SHAPE), warmup=3)
     for epoch in (1, 2, 6):
-        source.end(moment(epoch, 6))
+        source.end_epoch(moment(epoch, 6))
     with pytest.raises(AssertionError, match="a pass over the images"):
-        source.end(moment(3, 6))
+        source.end_epoch(moment(3, 6))
 
 
 @pytest.mark.parametrize("name", ["apl", "confident"])
 def test_a_run_of_one_epoch_needs_no_pass(name):
-    make(name, some_labels(*SHAPE), warmup=1).end(moment(1, 1))
+    make(name, some_labels(*SHAPE), warmup=1).end_epoch(moment(1, 1))

@@ -27,7 +27,7 @@ def largest(labels, logits, k):
 def test_ll_ct_labels_the_largest_of_each_batch_and_more_each_epoch():
     source = make("ll-ct", OBSERVED, delta=0.06)
     for epoch in (1, 2, 3):
-        source.begin(moment(epoch))
+        source.begin_epoch(moment(epoch))
         used = np.zeros_like(OBSERVED)
         for index, logits in batches(epoch):
             rows = source.rows(index, logits)
@@ -44,7 +44,7 @@ def test_ll_cp_labels_the_largest_for_good_and_new_ones_each_time():
     source = make("ll-cp", OBSERVED, delta=0.06)
     kept = np.zeros_like(OBSERVED)
     for epoch in (1, 2, 3, 4):
-        source.begin(moment(epoch))
+        source.begin_epoch(moment(epoch))
         for index, logits in batches(epoch):
             for i, c in largest(OBSERVED[index] + kept[index], logits, ceil(24 * 0.06) if epoch > 1 else 0):
                 kept[index[i], c] = 1
@@ -58,7 +58,7 @@ def test_ll_cp_labels_the_largest_for_good_and_new_ones_each_time():
 @pytest.mark.parametrize("name", ["ll-ct", "ll-cp"])
 def test_an_image_that_fills_up_a_batch_twice_keeps_both_its_labels(name):
     source = make(name, np.zeros((2, 3), np.int8), delta=0.3)
-    source.begin(moment(2))
+    source.begin_epoch(moment(2))
     source.rows(torch.tensor([1, 1]), torch.tensor([[9.0, 0, 0], [0, 9.0, 0]]))
     assert source.table.tolist() == [[0, 0, 0], [1, 1, 0]]
 
@@ -67,5 +67,5 @@ def test_an_image_that_fills_up_a_batch_twice_keeps_both_its_labels(name):
 def test_a_batch_without_unknown_labels_is_left_alone(name):
     observed = np.array([[1, -1], [-1, 1]], np.int8)
     source = make(name, observed, delta=1.0)
-    source.begin(moment(2))
+    source.begin_epoch(moment(2))
     assert not source.rows(torch.tensor([0, 1]), torch.zeros(2, 2)).any()

@@ -8,7 +8,7 @@ from tests.sources.tasks import make, moment, some_labels
 
 def tables(source, m, epochs=3):
     for epoch in range(1, epochs + 1):
-        source.begin(moment(epoch, m=m))
+        source.begin_epoch(moment(epoch, m=m))
         yield source.table.clone()
 
 

@@ -8,7 +8,6 @@ from accelerate import Accelerator
 from aevlp.config.recipe import build_config
 from aevlp.data import prepare, read
 from aevlp.data.images import open_rgb
-from aevlp.sources import Task
 from aevlp.sources.damp import Damp
 from aevlp.sources.vlpl import Vlpl
 from tests.colours import ColourTeacher
@@ -26,7 +25,7 @@ def make(data, tmp_path):
     def source(root="views", **values):
         config = build_config("test", "vlpl", {**VALUES, **values})
         root = None if root is None else tmp_path / root
-        made = Vlpl(Task(data.train, data.classes, config, root, Accelerator(cpu=True)), config.source)
+        made = Vlpl(config.source_context(data.train, data.classes, root, Accelerator(cpu=True)), config.source)
         made.fill()
         return made
 
@@ -58,19 +57,19 @@ def test_labels_do_not_change_and_cost_one_view_per_image(make, data):
     source = make()
     assert torch.equal(source.table, make().table)
     assert torch.equal(source.evidence(), source.table)
-    assert source.looks.scorer.settings.count == 1
-    assert source.looks.store is not None
-    assert source.looks.store.shape[0] == 1
+    assert source.views.scorer.settings.count == 1
+    assert source.views.store is not None
+    assert source.views.store.shape[0] == 1
     assert torch.equal(make(root=None).table, source.table)
     assert make(**{"vlpl.threshold": 0.9}).table.sum() < source.table.sum()
 
 
 def test_its_store_is_not_that_of_damp_and_serves_another_threshold(make, data, tmp_path):
     first = make()
-    passes = first.looks.scorer.passes
+    passes = first.views.scorer.passes
     assert passes > 0
-    assert make(**{"vlpl.threshold": 0.5, "seed": 3}).looks.scorer.passes == 0
+    assert make(**{"vlpl.threshold": 0.5, "seed": 3}).views.scorer.passes == 0
     assert len(list((tmp_path / "views").glob("*/manifest.json"))) == 1
     config = build_config("test", "aevlp", {"teacher.name": "tests.colours:teacher", "damp.draws": 1})
-    Damp(Task(data.train, data.classes, config, tmp_path / "views", Accelerator(cpu=True)), config.source).fill()
+    Damp(config.source_context(data.train, data.classes, tmp_path / "views", Accelerator(cpu=True)), config.source).fill()
     assert len(list((tmp_path / "views").glob("*/manifest.json"))) == 2

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from aevlp.core.errors import UserError
+from aevlp.damp.view_embeddings import ViewKey
 from aevlp.damp.views import ViewSettings
-from aevlp.store.embedding_store import SHARD, StoreKey, ViewStore
+from aevlp.store.embedding_store import SHARD, EmbeddingStore
 
 VIEWS = ViewSettings(size=16, grid=2, overlap=0.2, augment=True, seed=0)
-KEY = StoreKey(teacher="t", mean=(0.5,) * 3, std=(0.5,) * 3, precision="fp32", views=VIEWS, images="i")
+KEY = ViewKey(teacher="t", mean=(0.5,) * 3, std=(0.5,) * 3, precision="fp32", views=VIEWS, images="i")
 COUNT = SHARD + 10
 CHILD = get_context("fork")
 
 
 def store_in(folder, key=KEY, count=COUNT):
-    return ViewStore(folder, key, count=count, dimension=4)
+    return EmbeddingStore(folder, key, count=count, dimension=4)
 
 
 def shard_of(store, shard, value):
@@ -44,12 +45,12 @@ def test_what_is_written_is_read_back(tmp_path):
 @pytest.mark.parametrize(
     "other",
     [
-        StoreKey("t", KEY.mean, KEY.std, "bf16", VIEWS, "i"),
-        StoreKey("other", KEY.mean, KEY.std, "fp32", VIEWS, "i"),
-        StoreKey("t", (0.4, 0.5, 0.5), KEY.std, "fp32", VIEWS, "i"),
-        StoreKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 3, 0.2, True, 0), "i"),
-        StoreKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 2, 0.2, True, 1), "i"),
-        StoreKey("t", KEY.mean, KEY.std, "fp32", VIEWS, "other"),
+        ViewKey("t", KEY.mean, KEY.std, "bf16", VIEWS, "i"),
+        ViewKey("other", KEY.mean, KEY.std, "fp32", VIEWS, "i"),
+        ViewKey("t", (0.4, 0.5, 0.5), KEY.std, "fp32", VIEWS, "i"),
+        ViewKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 3, 0.2, True, 0), "i"),
+        ViewKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 2, 0.2, True, 1), "i"),
+        ViewKey("t", KEY.mean, KEY.std, "fp32", VIEWS, "other"),
     ],
 )
 def test_other_weights_views_or_images_have_another_folder(tmp_path, other):
@@ -226,9 +227,9 @@ def test_a_manifest_that_says_something_else_is_refused(tmp_path):
 
 def test_the_same_images_elsewhere_are_the_same_store(tmp_path):
     about = {"teacher": "demo", "data": "/data/\udcff"}  # a name that is not UTF-8
-    store = ViewStore(tmp_path, KEY, count=COUNT, dimension=4, about=about)
+    store = EmbeddingStore(tmp_path, KEY, count=COUNT, dimension=4, about=about)
     assert b'"data": "/data/\xff"' in (store.folder / "manifest.json").read_bytes()
-    other = ViewStore(tmp_path, KEY, count=COUNT, dimension=4, about={"teacher": "a copy", "data": "/elsewhere"})
+    other = EmbeddingStore(tmp_path, KEY, count=COUNT, dimension=4, about={"teacher": "a copy", "data": "/elsewhere"})
     assert other.folder == store.folder
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.store import inventory
-from aevlp.store.embedding_store import SHARD, ViewStore
+from aevlp.store.embedding_store import SHARD, EmbeddingStore
 from tests.store.test_embedding_store import KEY
 
 
 def open_store(root, name):
     """A store of three shards a draw."""
     about = {"model": "demo", "data": name}
-    return ViewStore(root, replace(KEY, images=name), count=2 * SHARD + 10, dimension=4, about=about)
+    return EmbeddingStore(root, replace(KEY, images=name), count=2 * SHARD + 10, dimension=4, about=about)
 
 
 def write_store(root, name, shards=()):

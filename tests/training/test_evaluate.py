@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
-from aevlp.training.evaluate import evaluate, judge, label_figures
+from aevlp.training.evaluate import evaluate, label_metrics, ranking_metrics
 
 
 def naive_average_precision(truth, found):
@@ -23,7 +23,7 @@ def test_figures_are_scikit_learns_and_those_of_the_definition(ties):
     found = rng.random((200, 6))
     if ties:
         found = found.round(1)
-    measured = evaluate(found, labels, list("abcdef"))
+    measured = ranking_metrics(found, labels, list("abcdef"))
     for c, name in enumerate("abcdef"):
         sklearn = 100 * average_precision_score(labels[:, c] == 1, found[:, c])
         value = measured.per_class_AP[name]
@@ -35,7 +35,7 @@ def test_figures_are_scikit_learns_and_those_of_the_definition(ties):
 
 def test_a_class_without_positives_counts_zero_or_not_at_all():
     labels = np.array([[1, -1], [-1, -1]], np.int8)
-    measured = evaluate(np.array([[0.9, 0.5], [0.1, 0.5]]), labels, ["here", "absent"])
+    measured = ranking_metrics(np.array([[0.9, 0.5], [0.1, 0.5]]), labels, ["here", "absent"])
     assert measured.mAP == 50
     assert measured.mAP_present == 100
     assert measured.per_class_AP == {"here": 100, "absent": None}
@@ -43,7 +43,7 @@ def test_a_class_without_positives_counts_zero_or_not_at_all():
 
 def test_unknown_labels_count_as_absent():
     labels = np.array([[1, 0], [0, 1]], np.int8)
-    measured = evaluate(np.array([[0.1, 0.1], [0.9, 0.9]]), labels, ["a", "b"])
+    measured = ranking_metrics(np.array([[0.1, 0.1], [0.9, 0.9]]), labels, ["a", "b"])
     assert measured.per_class_AP == {"a": 50, "b": 100}
 
 
@@ -51,7 +51,7 @@ def test_figures_of_labels_are_scikit_learns():
     rng = np.random.default_rng(0)
     labels = rng.choice(np.array([1, 0, -1], np.int8), size=(100, 5))
     given = rng.random(labels.shape) < 0.4
-    figures = label_figures(given, labels)
+    figures = label_metrics(given, labels)
     there = labels == 1
     assert figures.macro_F1 == pytest.approx(100 * f1_score(there, given, average="macro"))
     assert figures.micro_F1 == pytest.approx(100 * f1_score(there, given, average="micro"))
@@ -63,7 +63,7 @@ def test_figures_of_labels_are_scikit_learns():
 def test_a_class_that_is_neither_there_nor_given_has_no_f1_and_is_not_in_the_mean():
     labels = np.array([[1, -1, 1, -1], [1, -1, -1, 0]], np.int8)
     given = np.array([[True, False, False, True], [True, False, False, False]])
-    figures = label_figures(given, labels)
+    figures = label_metrics(given, labels)
     assert list(figures.per_class_F1) == [100, None, 0, 0]
     assert figures.macro_F1 == pytest.approx(100 / 3)
     assert (figures.precision, figures.recall) == pytest.approx((200 / 3, 200 / 3))
@@ -71,16 +71,16 @@ def test_a_class_that_is_neither_there_nor_given_has_no_f1_and_is_not_in_the_mea
 
 def test_where_nothing_is_given_nothing_is_wrong_and_nothing_found():
     nothing, labels = np.zeros((2, 2), bool), np.array([[1, -1], [-1, 1]], np.int8)
-    figures = label_figures(nothing, labels)
+    figures = label_metrics(nothing, labels)
     assert (figures.macro_F1, figures.micro_F1, figures.precision, figures.recall) == (0, 0, 100, 0)
-    empty = label_figures(nothing, np.full((2, 2), -1, np.int8))
+    empty = label_metrics(nothing, np.full((2, 2), -1, np.int8))
     assert (empty.macro_F1, empty.micro_F1, empty.precision, empty.recall) == (0, 0, 100, 0)
     assert list(empty.per_class_F1) == [None, None]
 
 
 def test_a_split_is_judged_by_order_by_thresholds_and_by_one_half():
     found, labels = np.array([[0.4, 0.5], [0.3, 0.6]]), np.array([[1, -1], [-1, 1]], np.int8)
-    judged = judge(found, labels, ["a", "b"], found >= np.array([0.35, 0.55]))
-    assert judged.order == evaluate(found, labels, ["a", "b"])
+    judged = evaluate(found, labels, ["a", "b"], found >= np.array([0.35, 0.55]))
+    assert judged.ranking == ranking_metrics(found, labels, ["a", "b"])
     assert judged.labels.macro_F1 == 100
     assert judged.at_half.per_class_F1 == pytest.approx((0, 200 / 3))

@@ -4,8 +4,7 @@ import torch
 from accelerate import Accelerator
 from PIL import Image
 
-from aevlp.data.images import BadImage
-from aevlp.models.classifier import pixels_of
+from aevlp.data.images import BadImage, pixels_of
 from aevlp.training.loader import AHEAD, ImageBatches, PlainOrder, TrainingOrder, read_ahead
 
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from aevlp.config.config import TrainOptions
-from aevlp.training.loop import make_optimizer, should_stop
+from aevlp.training.loop import should_stop
+from aevlp.training.setup import make_optimizer
 
 
 @pytest.mark.parametrize(

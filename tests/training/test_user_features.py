@@ -6,7 +6,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.data.splits import Split
-from aevlp.training.user_features import OwnFeatures
+from aevlp.training.user_features import UserFeatures
 
 NAMES = ("a/1.jpg", "a/2.jpg", "b/3.jpg")
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -23,7 +23,7 @@ def split_of(tmp_path, names, name="train"):
 
 
 def test_rows_follow_the_images_not_the_file(tmp_path):
-    features = OwnFeatures(written(tmp_path, features=TABLE, images=np.array(NAMES)))
+    features = UserFeatures(written(tmp_path, features=TABLE, images=np.array(NAMES)))
     rows = features(split_of(tmp_path, ["b/3.jpg", "a/1.jpg"]))
     assert rows.features.shape == (2, 1, 4)
     assert rows.features[:, 0].tolist() == [TABLE[2].tolist(), TABLE[0].tolist()]
@@ -31,14 +31,14 @@ def test_rows_follow_the_images_not_the_file(tmp_path):
 
 
 def test_file_names_alone_will_do_where_they_are_unambiguous(tmp_path):
-    features = OwnFeatures(written(tmp_path, features=TABLE, images=np.array(["1.jpg", "2.jpg", "3.jpg"])))
+    features = UserFeatures(written(tmp_path, features=TABLE, images=np.array(["1.jpg", "2.jpg", "3.jpg"])))
     assert features.rows(["b/3.jpg", "a/1.jpg"]).tolist() == [2, 0]
     with pytest.raises(UserError, match=r"no features for 2 of 2 images \(a/1.jpg, b/1.jpg\)"):
         features.rows(["a/1.jpg", "b/1.jpg"])  # the same file name twice: which is meant cannot be known
 
 
 def test_names_whose_folders_differ_are_not_the_same_image(tmp_path):
-    features = OwnFeatures(written(tmp_path, features=TABLE, images=np.array(["train/1.jpg", "train/2.jpg", "train/3.jpg"])))
+    features = UserFeatures(written(tmp_path, features=TABLE, images=np.array(["train/1.jpg", "train/2.jpg", "train/3.jpg"])))
     assert features.rows(["/data/train/2.jpg"]).tolist() == [1]
     with pytest.raises(UserError, match=r"no features for 2 of 2 images of the split 'test' \(test/1.jpg, test/2.jpg\)"):
         features.rows(["test/1.jpg", "test/2.jpg"], "test")
@@ -50,24 +50,24 @@ def test_a_damaged_file_is_refused(tmp_path):
     content[500:600] = bytes(100)
     (tmp_path / "damaged.npz").write_bytes(content)
     with pytest.raises(UserError, match=r"cannot be read as a \.npz"):
-        OwnFeatures(str(tmp_path / "damaged.npz"))
+        UserFeatures(str(tmp_path / "damaged.npz"))
 
 
 def test_flipped_features_are_for_training(tmp_path):
-    features = OwnFeatures(written(tmp_path, features=TABLE, images=np.array(NAMES), flipped=-TABLE))
+    features = UserFeatures(written(tmp_path, features=TABLE, images=np.array(NAMES), flipped=-TABLE))
     assert features(split_of(tmp_path, NAMES)).features[:, 1].numpy().tolist() == (-TABLE).tolist()
     assert features(split_of(tmp_path, NAMES, "test")).features.shape == (3, 1, 4)
 
 
 def test_the_scale_is_that_of_the_images_that_are_trained_on(tmp_path):
     table = np.stack([np.full(5, 3.0), np.full(5, -3.0), np.full(5, 6e4)]).astype(np.float16)
-    features = OwnFeatures(written(tmp_path, features=table, images=np.array(NAMES)))
+    features = UserFeatures(written(tmp_path, features=table, images=np.array(NAMES)))
     assert features.scale(NAMES[:2]) == pytest.approx(3)
 
 
 def test_the_fingerprint_tells_values_and_names_apart(tmp_path):
     def fingerprint(table, names):
-        return OwnFeatures(written(tmp_path, features=table, images=np.array(names))).fingerprint()
+        return UserFeatures(written(tmp_path, features=table, images=np.array(names))).fingerprint()
 
     same = fingerprint(TABLE, NAMES)
     assert same == fingerprint(TABLE.copy(), NAMES)
@@ -97,28 +97,28 @@ def test_the_fingerprint_tells_values_and_names_apart(tmp_path):
 def test_a_wrong_file_is_refused_in_words(tmp_path, arrays, message):
     file = written(tmp_path, **arrays)
     with pytest.raises(UserError) as error:
-        OwnFeatures(file)
+        UserFeatures(file)
     assert str(error.value).startswith(f"--features {file}: ")
     assert message in str(error.value)
 
 
 def test_what_is_no_file_of_features_is_refused(tmp_path):
     with pytest.raises(UserError, match="no such file"):
-        OwnFeatures(str(tmp_path / "none.npz"))
+        UserFeatures(str(tmp_path / "none.npz"))
     (tmp_path / "text.npz").write_text("hello")
     with pytest.raises(UserError, match=r"not a \.npz"):
-        OwnFeatures(str(tmp_path / "text.npz"))
+        UserFeatures(str(tmp_path / "text.npz"))
     with zipfile.ZipFile(tmp_path / "other.npz", "w") as archive:
         archive.writestr("features.npy", "no array")
         archive.writestr("images.npy", "")
     with pytest.raises(UserError, match=r"'features' in it is no array"):
-        OwnFeatures(str(tmp_path / "other.npz"))
+        UserFeatures(str(tmp_path / "other.npz"))
     np.save(tmp_path / "one.npy", TABLE)
     with pytest.raises(UserError, match=r"not a \.npz"):
-        OwnFeatures(str(tmp_path / "one.npy"))
+        UserFeatures(str(tmp_path / "one.npy"))
 
 
 def test_all_zero_is_refused(tmp_path):
-    features = OwnFeatures(written(tmp_path, features=0 * TABLE, images=np.array(NAMES)))
+    features = UserFeatures(written(tmp_path, features=0 * TABLE, images=np.array(NAMES)))
     with pytest.raises(UserError, match="all features are 0"):
         features.scale(NAMES)

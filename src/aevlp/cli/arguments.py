@@ -114,7 +114,7 @@ def _refuse_strangers(parser: Parser, methods: Sequence[str]) -> None:
     known = {name for action in parser._actions for name in action.option_strings}
     for name in (name for option in all_options().values() for name in option.names):
         if name not in known:
-            parser.strangers[name] = f"{name} is not an option of {whose}; {its} own options: {', '.join(own) or 'none'}"
+            parser.foreign_options[name] = f"{name} is not an option of {whose}; {its} own options: {', '.join(own) or 'none'}"
 
 
 class ListParser(Parser):

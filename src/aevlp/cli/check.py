@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aevlp.config.config import DataOptions
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
 from aevlp.core.tables import show
+from aevlp.data.load import DataOptions
 
 
 def check(argv: Sequence[str]) -> None:

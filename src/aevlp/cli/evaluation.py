@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aevlp.config.config import Config, DataOptions, ModelOptions
+from aevlp.config.config import Config
 from aevlp.config.recipe import FEATURES, MODE, build_config, read_recipe
 from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
+from aevlp.data.load import DataOptions
+from aevlp.models.options import ModelOptions
 from aevlp.store.location import store_root
 from aevlp.training.run_folder import RunFolder, open_run
 
@@ -64,12 +66,12 @@ def judging(given: Namespace) -> Judging:
     from aevlp.core.engine import make_accelerator
     from aevlp.models.model_folder import load_classifier
     from aevlp.training.evaluate import probabilities
-    from aevlp.training.inputs import sight_of
+    from aevlp.training.inputs import inputs_for
 
     accelerator = make_accelerator(config.engine)
     classifier = load_classifier(run.model).to(accelerator.device)
     require_same_classes(classes, classifier.classes, given.data, given.run)
-    found = probabilities(classifier, sight_of(classifier, config)(split), accelerator)
+    found = probabilities(classifier, inputs_for(classifier, config)(split), accelerator)
     return Judging(run, config, classes, split, found, accelerator)
 
 

@@ -27,7 +27,7 @@ from aevlp.cli.store import store
 from aevlp.cli.thresholds import thresholds
 from aevlp.cli.train import train
 from aevlp.cli.tune import tune
-from aevlp.core.engine import is_first_process, part_in_order
+from aevlp.core.engine import is_first_process, shut_down_processes
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.tables import show
 
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             show(f"aevlp {__version__}")
         elif argv[0] in COMMANDS:
             COMMANDS[argv[0]](argv[1:])
-            part_in_order()
+            shut_down_processes()
         else:
             raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
     except UserError as error:

@@ -20,7 +20,7 @@ from aevlp.core.tables import to_a_reader
 from aevlp.inference.prediction_formats import FORMATS, format_of
 
 if TYPE_CHECKING:
-    from aevlp.training.user_features import OwnFeatures
+    from aevlp.training.user_features import UserFeatures
 
 log = logging.getLogger("aevlp")
 PATHS = (
@@ -53,9 +53,9 @@ def predict(argv: Sequence[str]) -> None:
         raise UserError(f"--out {given.out}: exists; remove it or choose another name")
 
     from aevlp.inference.image_names import STANDARD_INPUT, image_names, require_images
-    from aevlp.inference.model_location import places_of
+    from aevlp.inference.model_location import locate_model
 
-    places = places_of(given.run)
+    places = locate_model(given.run)
     if STANDARD_INPUT in given.paths and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError("-: standard input belongs to one process, and several run here; name files, a folder or a table")
     rows = _features_of(given.paths)
@@ -93,7 +93,7 @@ def predict(argv: Sequence[str]) -> None:
         log.info("%d images: %s", done, given.out)
 
 
-def _features_of(paths: Sequence[str]) -> OwnFeatures | None:
+def _features_of(paths: Sequence[str]) -> UserFeatures | None:
     """The features in the file that is named, if it is one of features."""
     files = [path for path in paths if Path(path).suffix.lower() == ".npz"]
     if not files:
@@ -101,9 +101,9 @@ def _features_of(paths: Sequence[str]) -> OwnFeatures | None:
     if len(paths) > 1:
         raise UserError(f"{files[0]}: a file of features is asked about alone; name it without other PATHs")
 
-    from aevlp.training.user_features import OwnFeatures
+    from aevlp.training.user_features import UserFeatures
 
-    return OwnFeatures(files[0], called="")
+    return UserFeatures(files[0], called="")
 
 
 def _nothing(count: int) -> None:

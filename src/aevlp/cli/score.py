@@ -8,7 +8,6 @@ from pathlib import Path
 from aevlp.cli.arguments import configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
-from aevlp.sources import Task
 from aevlp.store.location import store_root
 
 
@@ -31,5 +30,5 @@ def score(argv: Sequence[str]) -> None:
 
     from aevlp.core.engine import make_accelerator
 
-    task = Task(data.train, data.classes, config, root, make_accelerator(config.engine))
+    task = config.source_context(data.train, data.classes, root, make_accelerator(config.engine))
     config.method.source.make(task, config.source).fill()

@@ -32,10 +32,10 @@ def serve(argv: Sequence[str]) -> None:
     if missing := [package for name, package in PACKAGES.items() if find_spec(name) is None]:
         raise UserError(f"aevlp serve needs {', '.join(missing)}; install what is missing with pip install 'aevlp[serve]'")
 
-    from aevlp.inference.model_location import places_of
+    from aevlp.inference.model_location import locate_model
     from aevlp.inference.serve.server import is_local, listening_socket, serve_until_told, url_of
 
-    places = places_of(given.run)
+    places = locate_model(given.run)
     with listening_socket(given.host, given.port) as listener:
         import torch
 

@@ -21,8 +21,8 @@ def thresholds(argv: Sequence[str]) -> None:
     asked = judging(parser.read(argv))
 
     from aevlp.reports.model_card import write_card
-    from aevlp.training.conclusion import thresholds_for, write_thresholds
     from aevlp.training.results import evaluation_table
+    from aevlp.training.thresholds import thresholds_for, write_thresholds
 
     if not asked.accelerator.is_main_process:
         return

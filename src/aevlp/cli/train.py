@@ -32,10 +32,10 @@ def trained(argv: Sequence[str]) -> tuple[dict[str, Any], Path]:
     if given.resume and given.overwrite:
         raise UserError("--resume and --overwrite exclude each other: leave one out")
 
-    from aevlp.training.run import start_training
+    from aevlp.experiments.train import train_run
 
     run = RunFolder(given.out)
-    return start_training(config, given.data, run, resume=given.resume, overwrite=given.overwrite), given.out
+    return train_run(config, given.data, run, resume=given.resume, overwrite=given.overwrite), given.out
 
 
 def _summary(result: dict[str, Any], out: Path) -> str:

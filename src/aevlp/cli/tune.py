@@ -11,7 +11,6 @@ from aevlp.cli.arguments import configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
 from aevlp.core.tables import show
-from aevlp.sources import Task
 from aevlp.store.location import store_root
 
 if TYPE_CHECKING:
@@ -46,13 +45,14 @@ def tune(argv: Sequence[str]) -> None:
 
     from aevlp.config.recipe import recipe_text
     from aevlp.core.engine import make_accelerator
-    from aevlp.sources.damp import Damp, DampOptions
+    from aevlp.damp.options import DampOptions
+    from aevlp.sources.damp import Damp
 
     accelerator = make_accelerator(config.engine)
     assert isinstance(config.source, DampOptions)
-    task = Task(data.train, data.classes, config, root, accelerator, data.val)
+    task = config.source_context(data.train, data.classes, root, accelerator, data.val)
     source = Damp(task, replace(config.source, draws=1))  # settings are judged by the first draw alone
-    source.looks.fill()
+    source.views.fill()
     tuning = source.tuning()
     remark = "" if data.train.truth is None else _on_training_images(source, tuning, data.train)
     if not accelerator.is_main_process:

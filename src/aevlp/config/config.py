@@ -5,76 +5,25 @@ A recipe (`aevlp.recipes`) is a set of other defaults for these fields; what the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from aevlp.config.methods import Method
 from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError, require
+from aevlp.core.options import Options
+from aevlp.data.load import DataOptions
+from aevlp.data.splits import Split
 from aevlp.losses.registry import LossOptions
-from aevlp.models.heads.registry import HeadOptions
-from aevlp.sources.registry import SourceOptions
+from aevlp.models.options import ModelOptions, TeacherOptions
+from aevlp.sources import SourceContext
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 Aim = Literal["f1", "precision", "count"]
-
-
-@dataclass(frozen=True)
-class DataOptions:
-    """How the image set is read."""
-
-    format: str | None = None
-    """Kind of image set (folder, table, flat, voc, coco, nus, cub, npy); null: detected."""
-    observe: Literal["given", "single"] = "given"
-    """given: train on the labels as they are; single: keep one positive per training image of a fully labelled set."""
-    zeros: Literal["unknown", "negative"] = "unknown"
-    """What a label that is not given means in the training split; everywhere else it means negative."""
-    bad_images: Literal["stop", "skip"] = "stop"
-    """What to do about images that cannot be read: stop before training, or leave them out and say so."""
-
-
-@dataclass(frozen=True)
-class TeacherOptions:
-    """The frozen vision-language model that makes the pseudo-labels."""
-
-    name: str = "openai/clip-vit-base-patch16"
-    """Hub name or folder of a CLIP-like checkpoint, package.module:factory, or demo."""
-    prompt: str = "a photo of a {}."
-    """Text that stands for a class without a prompt table; {} is the class name."""
-    prompts: str | None = None
-    """Prompt table (voc, coco, nus, cub, or a YAML file of class: prompt); none: the class names in teacher.prompt."""
-    batch_size: int | None = None
-    """Views per forward pass; null: 256, or 40 on a CPU, where each core has a batch of its own."""
-    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
-    """Arithmetic of the teacher; auto: fp16 on a GPU, else fp32; int8: linear layers in 8 bits, on a CPU only."""
-
-    def __post_init__(self) -> None:
-        """Checks the prompt's slot, the table of prompts and the batch size."""
-        require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
-        if self.prompts is not None:
-            from aevlp.models.prompts import settled_table
-
-            # As a run records it: a file is found from another folder too.
-            object.__setattr__(self, "prompts", settled_table(self.prompts))
-        require(self.batch_size is None or self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """The classifier."""
-
-    backbone: str = "microsoft/resnet-50"
-    """Hub name or folder of an image-classification checkpoint, demo, or demo-clip (with image_size 48)."""
-    image_size: int = 448
-    """Images are resized to this many pixels in width and height."""
-    features: str | None = None
-    """A .npz with `features` [N, D] and `images` [N] (their names), instead of a backbone; it is trained on in linear mode."""
-
-    def __post_init__(self) -> None:
-        """Checks the image size."""
-        require(self.image_size >= 8, "model.image_size", "at least 8", self.image_size)
-        if self.features is not None:  # as a run records it: it is found from another folder too
-            object.__setattr__(self, "features", str(Path(self.features).expanduser().absolute()))
 
 
 @dataclass(frozen=True)
@@ -173,8 +122,8 @@ class Config:
     train: TrainOptions
     thresholds: ThresholdOptions
     loss: LossOptions
-    source: SourceOptions
-    head: HeadOptions | None  # None: the backbone's own head
+    source: Options
+    head: Options | None  # None: the backbone's own head
 
     def __post_init__(self) -> None:
         """Refuses what cannot be trained together."""
@@ -193,6 +142,29 @@ class Config:
     def warmup(self) -> int:
         """Epochs of the head alone before the backbone is trained too."""
         return self.train.linear_init if self.train.mode == "linear-then-full" else 0
+
+    def source_context(
+        self,
+        split: Split,
+        classes: Sequence[str],
+        store_root: Path | None,
+        accelerator: Accelerator,
+        validation: Split | None = None,
+    ) -> SourceContext:
+        """Return what the label source of this run may know."""
+        return SourceContext(
+            split,
+            classes,
+            accelerator,
+            store_root,
+            validation,
+            self.teacher,
+            self.run.seed,
+            self.train.epochs,
+            self.train.learning_rate,
+            self.train.expected_positives,
+            released_code=self.run.compat == "released-code",
+        )
 
     def as_recipe(self) -> dict[str, Any]:
         """The options as the nested mapping that a recipe file holds: those that the method has."""

@@ -18,6 +18,7 @@ from aevlp.core.citations import (
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.losses import LOSSES, Loss
 from aevlp.models.heads import HEADS, HeadKind
+from aevlp.models.options import TeacherOptions
 from aevlp.sources import SOURCES, SourceKind
 
 
@@ -35,8 +36,6 @@ class Method:
     @property
     def sections(self) -> dict[str, type[Any]]:
         """Section -> dataclass of the options that the method has of its own, those with none left out."""
-        from aevlp.config.config import TeacherOptions
-
         own: dict[str, type[Any]] = {"loss": self.loss.options, self.source.name: self.source.options}
         if self.source.asks_teacher:
             own["teacher"] = TeacherOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from aevlp.core.errors import UserError
-from aevlp.core.yaml_nodes import line_of, read_nodes
+from aevlp.core.yaml_lines import line_of, read_nodes
 
 
 @dataclass(frozen=True)

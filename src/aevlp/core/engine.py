@@ -33,7 +33,7 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def part_in_order() -> None:
+def shut_down_processes() -> None:
     """Ends the work of several processes and the threads by which they talk: one that lives on can abort Python's end."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "torch" not in sys.modules:
         return

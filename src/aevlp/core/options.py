@@ -35,6 +35,11 @@ SHORT_NAMES = {
 
 
 @dataclass(frozen=True)
+class Options:
+    """Base of the dataclasses whose fields are options. The text below a field is its help."""
+
+
+@dataclass(frozen=True)
 class Option:
     """One option: its key (`section.field`), type, default and line of help."""
 
@@ -126,7 +131,7 @@ class Parser(argparse.ArgumentParser):
             usage=argparse.SUPPRESS,
         )
         self.command = command
-        self.strangers: dict[str, str] = {}  # option name -> why it is not an option here
+        self.foreign_options: dict[str, str] = {}  # option name -> why it is not an option here
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # argparse knows no exponents
 
     def error(self, message: str) -> NoReturn:
@@ -159,8 +164,8 @@ class Parser(argparse.ArgumentParser):
         known, unknown = self.parse_known_args(argv)
         if unknown:
             word = unknown[0].split("=")[0]
-            if word in self.strangers:
-                raise UserError(self.strangers[word])
+            if word in self.foreign_options:
+                raise UserError(self.foreign_options[word])
             names = [name for action in self._actions for name in action.option_strings]
             kind = "unknown option" if word.startswith("-") else "unexpected argument"
             self.error(f"{kind} {word}{did_you_mean(word, names)}")

@@ -10,7 +10,7 @@ import torch
 
 
 @contextmanager
-def a_core_each(threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
+def one_thread_per_core(threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
     """A pool of that many threads (None: as many as torch would use), in each of which torch computes on one core alone."""
     before = torch.get_num_threads()
     pool = ThreadPoolExecutor(threads or before, initializer=torch.set_num_threads, initargs=(1,))
@@ -22,7 +22,7 @@ def a_core_each(threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
 
 
 @contextmanager
-def one_core() -> Iterator[None]:
+def single_thread() -> Iterator[None]:
     """While it lasts, torch computes on one core: sharing out steps of a few microseconds costs more than they do."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

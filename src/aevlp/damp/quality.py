@@ -56,13 +56,13 @@ class Quality:
             "accumulated_recall": recall,
         }
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
         union = np.zeros(self.observed.shape, bool) if self.union is None else self.union
         return {"per_epoch": list(self.per_epoch), "union": torch.from_numpy(np.packbits(union))}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues from `state`."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`."""
         self.per_epoch = [tuple(pair) for pair in state["per_epoch"]]
         bits = np.unpackbits(state["union"].numpy(), count=self.observed.size)
         self.union = bits.astype(bool).reshape(self.observed.shape)

@@ -10,9 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,9 +20,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from aevlp.core.engine import autocast, can_resize
-from aevlp.core.torch_threads import a_core_each
+from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.views import ViewSettings, decode, plan_views, render
 from aevlp.store.embedding_store import Embeddings
+from aevlp.store.fill import Job
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -34,15 +33,6 @@ if TYPE_CHECKING:
 ON_A_CPU = 40  # views per forward pass
 ELSEWHERE = 256
 READERS = 8  # threads that decode for a device, at most
-
-
-@dataclass(frozen=True)
-class Job:
-    """Images to look at in one draw: files and the names that their views are drawn from."""
-
-    paths: Sequence[Path]
-    names: Sequence[str]
-    draw: int
 
 
 J = TypeVar("J", bound=Job)
@@ -103,7 +93,7 @@ class Scorer:
         ahead = 2 * workers if self.encodes_in_threads else 2
         waiting: deque[tuple[Batch[J], list[Future[Tensor]]]] = deque()
         unread: tuple[Batch[J], Tensor] | None = None
-        with a_core_each(workers) as pool:
+        with one_thread_per_core(workers) as pool:
             while True:
                 for batch in islice(batches, ahead - len(waiting)):
                     waiting.append((batch, self._begun(pool, batch)))

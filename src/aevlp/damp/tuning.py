@@ -1,8 +1,8 @@
 """DAMP's settings for another teacher or another domain, chosen from stored views without any training.
 
-A setting is scored by the F1 of its positive pseudo-labels. On fully labelled images the F1 is measured; elsewhere it is
-estimated from the observed labels: each is hidden from the rule and counts for all positives of its image (`aevlp.data.prevalence`). The
-negative share is the largest that marks few true positives as absent.
+A setting is scored by the F1 of its positive pseudo-labels. On fully labelled images the F1 is measured. Elsewhere it is
+estimated from the observed labels: each is hidden from the rule and counts for all positives of its image
+(`aevlp.data.prevalence`). The negative share is the largest that marks few true positives as absent.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""What the teacher sees of the training images: embeddings of views from the store or, without one, from the teacher directly."""
+"""Embeddings of views of an image set: read from the store or, without a store, computed by the teacher directly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,48 +16,78 @@ from torch import Tensor
 from aevlp.core.engine import teacher_precision
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
-from aevlp.core.torch_threads import a_core_each
+from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.text import text_embeddings
 from aevlp.damp.views import ViewSettings
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.splits import Split
 from aevlp.models.checkpoint import IMAGENET_MEAN, IMAGENET_STD
+from aevlp.models.options import TeacherOptions
 from aevlp.models.prompts import class_prompts, digest_of
 from aevlp.models.teacher import Teacher, load_teacher
-from aevlp.sources.registry import Task
-from aevlp.store.embedding_store import Embeddings, StoreKey, ViewStore, shards_of
+from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
 from aevlp.store.fill import fill, shard_job
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 Compute = Callable[[Tensor, Tensor], Tensor]
 """(rows [B] of the split, their embeddings [B, V, K] on the device) -> [B, C]."""
 
 
-class Looks:
-    """The teacher's looks at the images of a task: `draws` draws of views.
+@dataclass(frozen=True)
+class ViewKey(Key):
+    """Everything that the embeddings of views depend on."""
 
-    `view` holds the views' settings but for their size, which is the teacher's.
+    teacher: str  # fingerprint of its weights
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    precision: str
+    views: ViewSettings
+    images: str  # fingerprint of the image set
+
+    @property
+    def vectors(self) -> int:
+        """The whole image and its tiles."""
+        return self.views.count
+
+
+class ViewEmbeddings:
+    """The teacher's embeddings of views of the images of a split, in `draws` draws.
+
+    `view` holds the view settings except their size, which is the teacher's.
     """
 
-    def __init__(self, task: Task, draws: int, view: dict[str, Any]) -> None:
-        self.task, self.accelerator = task, task.accelerator
-        options = task.config.teacher
-        prompts = class_prompts(options.prompts, options.prompt, task.classes)  # refused before the teacher is loaded
+    def __init__(
+        self,
+        split: Split,
+        classes: Sequence[str],
+        teacher: TeacherOptions,
+        *,
+        draws: int,
+        view: Mapping[str, Any],
+        store_root: Path | None,
+        seed: int,
+        accelerator: Accelerator,
+    ) -> None:
+        self.split, self.options, self.draws = split, teacher, draws
+        self.store_root, self.seed, self.accelerator = store_root, seed, accelerator
+        prompts = class_prompts(teacher.prompts, teacher.prompt, classes)  # refused before the teacher is loaded
         self.prompts = digest_of(prompts)
-        self.precision = teacher_precision(options.precision, self.accelerator.device)
-        teacher = load_teacher(options.name, self.accelerator.device, self.precision)
+        self.precision = teacher_precision(teacher.precision, accelerator.device)
+        model = load_teacher(teacher.name, accelerator.device, self.precision)
         # The text side is small and computed once, on the CPU, so that it does not depend on the device.
-        self.texts = text_embeddings(teacher.encode_texts, prompts).cpu()
+        self.texts = text_embeddings(model.encode_texts, prompts).cpu()
         self.images = self._images()
         self.shards = shards_of(len(self.images.names))
-        self.scorer = self._scorer(teacher, ViewSettings(size=teacher.image_size, **view))
-        self.store = None if task.root is None else self._store(teacher)
-        self.draws = draws
+        self.scorer = self._scorer(model, ViewSettings(size=model.image_size, **view))
+        self.store = None if store_root is None else self._store(model)
 
     def _images(self) -> Split:
-        """What is looked at: of a part of a split all of it where a store keeps it, since other parts are looked at as well."""
-        split = self.task.split
-        return split if split.whole is None or self.task.root is None else split.whole
+        """Return the images to embed: of a part of a split the whole split, if a store keeps it for the other parts."""
+        whole = self.split.whole
+        return self.split if whole is None or self.store_root is None else whole
 
     def _scorer(self, teacher: Teacher, settings: ViewSettings) -> Scorer:
         mean, std = (IMAGENET_MEAN, IMAGENET_STD) if settings.released_code else (teacher.mean, teacher.std)
@@ -66,14 +97,14 @@ class Looks:
             mean=mean,
             std=std,
             accelerator=self.accelerator,
-            batch_size=self.task.config.teacher.batch_size,
+            batch_size=self.options.batch_size,
             precision=self.precision,
         )
 
-    def _store(self, teacher: Teacher) -> ViewStore:
-        split, root = self.images, self.task.root
+    def _store(self, teacher: Teacher) -> EmbeddingStore:
+        split, root = self.images, self.store_root
         assert root is not None
-        key = StoreKey(
+        key = ViewKey(
             teacher=teacher.fingerprint,
             mean=self.scorer.mean,
             std=self.scorer.std,
@@ -81,13 +112,13 @@ class Looks:
             views=self.scorer.settings,
             images=set_fingerprint(split.names, split.digests),
         )
-        about = {"model": self.task.config.teacher.name, "data": str(split.root.resolve())}
-        return ViewStore(root, key, count=len(split.names), dimension=self.texts.shape[1], about=about)
+        about = {"model": self.options.name, "data": str(split.root.resolve())}
+        return EmbeddingStore(root, key, count=len(split.names), dimension=self.texts.shape[1], about=about)
 
-    def at(self, split: Split, draws: int = 1) -> Looks:
-        """The same teacher's looks at other images."""
+    def at(self, split: Split, draws: int = 1) -> ViewEmbeddings:
+        """Return the same teacher's embeddings of other images."""
         other = copy(self)
-        other.task = replace(self.task, split=split)
+        other.split = split
         other.images = other._images()
         other.shards, other.draws = shards_of(len(other.images.names)), draws
         other.store = None if self.store is None else other._store(self.scorer.teacher)
@@ -103,16 +134,16 @@ class Looks:
         assert self.store is not None
         return self.store.read(epoch - 1, shard) if epoch <= self.draws else self._recombined(self.store, epoch, shard)
 
-    def _recombined(self, store: ViewStore, epoch: int, shard: int) -> Embeddings:
+    def _recombined(self, store: EmbeddingStore, epoch: int, shard: int) -> Embeddings:
         """Each view from a draw of its own, so that the set of views is new though no view is."""
-        rng = np.random.default_rng(seed_for(self.task.config.run.seed, "recombination", epoch, shard))
+        rng = np.random.default_rng(seed_for(self.seed, "recombination", epoch, shard))
         chosen = rng.integers(self.draws, size=(len(self.shards[shard]), self.scorer.settings.count))
         mixed = store.read(0, shard).copy()
         for draw in range(1, self.draws):
             mixed[chosen == draw] = store.read(draw, shard)[chosen == draw]
         return mixed
 
-    def some(self, most: int) -> tuple[npt.NDArray[np.intp], Tensor]:
+    def sample(self, most: int) -> tuple[npt.NDArray[np.intp], Tensor]:
         """(rows [M] of the images looked at, evenly spread and at most so many; float32 [M, V, K]): the first draw, stored."""
         rows = np.unique(np.linspace(0, len(self.images.names) - 1, most).round().astype(np.intp))
         parts = [
@@ -121,11 +152,11 @@ class Looks:
         ]
         return rows, torch.from_numpy(np.concatenate(parts))
 
-    def labelled(self, epoch: int, label: Compute) -> Tensor:
+    def labels(self, epoch: int, label: Compute) -> Tensor:
         """Int8 [N, C]: the labels that `label` makes of the views of epoch 1, 2, ..."""
         return self._table(epoch, label, torch.int32).to(torch.int8)
 
-    def pooled(self, score: Compute) -> Tensor:
+    def mean_scores(self, score: Compute) -> Tensor:
         """Float32 [N, C]: what `score` makes of the views, on average over the draws."""
         tables = [self._table(draw, score, torch.float32) for draw in range(1, self.draws + 1)]
         return torch.stack(tables).mean(0)
@@ -133,7 +164,7 @@ class Looks:
     def _table(self, epoch: int, compute: Compute, kind: torch.dtype) -> Tensor:
         """[N, C] on the CPU: what `compute` makes of the views of epoch 1, 2, ...; the processes share the work."""
         device = self.accelerator.device
-        table = torch.zeros(self.task.split.observed.shape, dtype=kind, device=device)
+        table = torch.zeros(self.split.observed.shape, dtype=kind, device=device)
         row_of = self._rows()
 
         def enter(shard: int, embeddings: Embeddings) -> None:
@@ -149,7 +180,7 @@ class Looks:
             for job, embeddings in self.scorer.embed(jobs):
                 enter(job.shard, embeddings)
         else:
-            with a_core_each(None if device.type == "cpu" else 1) as pool:
+            with one_thread_per_core(None if device.type == "cpu" else 1) as pool:
                 for _ in pool.map(lambda shard: enter(shard, self.seen(epoch, shard)), ours):
                     pass
         shared: Tensor = self.accelerator.reduce(table, reduction="sum")  # each row is zero in all processes but one
@@ -157,12 +188,12 @@ class Looks:
 
     def _rows(self) -> Tensor:
         """Int64 [images looked at]: where each is in the split; -1: nowhere."""
-        if self.images is self.task.split:
+        if self.images is self.split:
             return torch.arange(len(self.images.names))
-        place = {name: row for row, name in enumerate(self.task.split.names)}
+        place = {name: row for row, name in enumerate(self.split.names)}
         return torch.tensor([place.get(name, -1) for name in self.images.names])
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """How the teacher looked, for a checkpoint."""
         return {"precision": self.precision, "prompts": self.prompts}
 
@@ -175,6 +206,6 @@ class Looks:
             )
         if state.get("prompts", self.prompts) != self.prompts:  # not in checkpoints of 0.4.0
             raise UserError(
-                f"--resume: the prompts in {self.task.config.teacher.prompts} are not those that the run was started with; "
+                f"--resume: the prompts in {self.options.prompts} are not those that the run was started with; "
                 "put these back, or start anew"
             )

@@ -3,15 +3,13 @@
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
+from PIL import Image
 
 from aevlp.core.errors import UserError
 from aevlp.core.threads import in_threads
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 ORIENTATION = 0x0112  # the EXIF tag
 
@@ -28,13 +26,12 @@ class BadImage(UserError):
         self.reason = message if reason is None else reason
 
 
-def open_rgb(path: Path, *, at_least: int | None = None) -> "Image.Image":
+def open_rgb(path: Path, *, at_least: int | None = None) -> Image.Image:
     """The image, upright (EXIF orientation), in mode RGB.
 
     `at_least`: a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, much faster, as long as both sides keep at least
     that many pixels (an image with a smaller side comes in full size). None: every pixel.
     """
-    from PIL import Image
 
     try:
         with Image.open(path) as image:
@@ -45,6 +42,14 @@ def open_rgb(path: Path, *, at_least: int | None = None) -> "Image.Image":
     except Exception as error:  # decoders raise nearly anything on a broken file
         reason = _reason(path, error)
         raise BadImage(f"{path}: {reason}; replace or remove the file", reason) from error
+
+
+def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np.uint8]:
+    """Return the whole image as the classifier takes it, uint8 [size, size, 3]: fully decoded, resized bicubically."""
+    image = open_rgb(path).resize((size, size), Image.Resampling.BICUBIC)
+    if flipped:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return np.asarray(image)
 
 
 def bad_images(
@@ -66,15 +71,14 @@ def bad_images(
     return {index: reason for index, reason in enumerate(reasons) if reason is not None}
 
 
-def upright_rgb(image: "Image.Image") -> "Image.Image":
+def upright_rgb(image: Image.Image) -> Image.Image:
     """A loaded image of any mode, upright (EXIF orientation), in mode RGB."""
     upright = _upright(_rgb(image), _orientation(image))
     upright.info.clear()  # with the orientation still in it, the next program would turn the image once more
     return upright
 
 
-def _rgb(image: "Image.Image") -> "Image.Image":
-    from PIL import Image
+def _rgb(image: Image.Image) -> Image.Image:
 
     if image.mode.startswith("I;16"):
         # PIL clips deep grey to 255, all but white; take the high byte, as it does for deep colour.
@@ -93,14 +97,14 @@ def _eight_bit(values: np.ndarray) -> np.ndarray:
     return (values * (255 / top)).round().astype(np.uint8)
 
 
-def _orientation(image: "Image.Image") -> int:
+def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(ORIENTATION, 1))
     except Exception:  # the pixels are good: broken metadata is no reason to refuse them
         return 1
 
 
-def _upright(image: "Image.Image", orientation: int) -> "Image.Image":
+def _upright(image: Image.Image, orientation: int) -> Image.Image:
     from PIL.Image import Transpose
 
     turns = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from aevlp.config.config import DataOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.core.progress import progress
@@ -19,6 +20,20 @@ from aevlp.data.splits import Dataset, Split, complete_split, prepare
 from aevlp.data.table import ImageTable
 
 log = logging.getLogger("aevlp")
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """How the image set is read."""
+
+    format: str | None = None
+    """Kind of image set (folder, table, flat, voc, coco, nus, cub, npy); null: detected."""
+    observe: Literal["given", "single"] = "given"
+    """given: train on the labels as they are; single: keep one positive per training image of a fully labelled set."""
+    zeros: Literal["unknown", "negative"] = "unknown"
+    """What a label that is not given means in the training split; everywhere else it means negative."""
+    bad_images: Literal["stop", "skip"] = "stop"
+    """What to do about images that cannot be read: stop before training, or leave them out and say so."""
 
 
 def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:

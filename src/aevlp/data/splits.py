@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from aevlp.core.errors import UserError
 from aevlp.data.classes import some
 from aevlp.data.fingerprint import set_fingerprint
-from aevlp.data.single_positive import SEED, single_positives
 from aevlp.data.table import ImageTable, Labels, Paths
 
 Observe = Literal["given", "single"]
@@ -19,6 +18,7 @@ Zeros = Literal["unknown", "negative"]
 
 HELD_OUT = 0.2
 """Share of the training images that becomes the validation part when the image set has none."""
+SINGLE_POSITIVE_SEED = 1200  # of published results
 FEWEST = 5
 """Training images without which nothing can be held out."""
 
@@ -48,7 +48,7 @@ class Split:
         return Split(self.name, self.root, names, digests, self.observed[rows], truth, whole=self.whole or self)
 
     @property
-    def judged_by(self) -> Labels:
+    def evaluation_labels(self) -> Labels:
         """The truth or, where it is not known, the observed labels."""
         return self.observed if self.truth is None else self.truth
 
@@ -166,7 +166,7 @@ def labels_of(
 
 def hold_out(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The indices that stay and those held out for validation, both sorted: the field's own draw."""
-    order = np.random.RandomState(SEED).permutation(count)
+    order = np.random.RandomState(SINGLE_POSITIVE_SEED).permutation(count)
     stay = count - round(HELD_OUT * count)
     return np.sort(order[:stay]), np.sort(order[stay:])
 
@@ -189,3 +189,19 @@ def require_examples(dataset: Dataset) -> None:
             f"{len(dataset.train.names)} training images ({some(without, 10)}); "
             "add examples, remove these classes, or give a split 'val' if none is to be held out of 'train'"
         )
+
+
+def single_positives(labels: Labels) -> Labels:
+    """Keep one random positive per row, by the standard protocol (Cole et al., CVPR 2021); everything else becomes unknown.
+
+    The draw depends on every row before: give it a whole split, in order, before validation is cut off.
+    """
+    rng = np.random.RandomState(SINGLE_POSITIVE_SEED)
+    observed = np.zeros_like(labels)
+    for row, kept in zip(labels, observed, strict=True):
+        positives = np.flatnonzero(row == 1)
+        rng.shuffle(positives)
+        kept[positives[:1]] = 1
+        # Thrown away, but it advances the generator: without it the draw is not the one that published results use.
+        rng.shuffle(np.flatnonzero(row != 1))
+    return observed

@@ -140,8 +140,8 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
     """Refuses a set that cannot be trained on, prompts or features not made for it, and finished results of another one."""
     from aevlp.data.load import load
     from aevlp.data.splits import require_examples
-    from aevlp.training.loop import require_fit
-    from aevlp.training.provenance import origin_of, require_same_images, require_same_origin
+    from aevlp.training.provenance import require_same_images, require_same_origin
+    from aevlp.training.setup import check_inputs, origin_of
 
     for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
         dataset = load(data, options, store_root(store))
@@ -149,7 +149,7 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
         configs = [trial.config for trial in waiting if (trial.config.data, trial.config.run.store) == (options, store)]
         fits = {(one.method.source.asks_teacher, one.teacher.prompts, one.model.features): one for one in configs}
         for config in fits.values():
-            require_fit(config, dataset)
+            check_inputs(config, dataset)
         for trial, result in finished:
             if trial.config.data == options:
                 require_same_images(out / trial.name, result, dataset)
@@ -161,14 +161,14 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
 
 def _in_turn(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accelerator) -> Finished:
     """Trains one after another in this process, or in those that work together."""
-    from aevlp.training.run import start_training
+    from aevlp.experiments.train import train_run
 
     for trial in waiting:
         run = RunFolder(out / trial.name)
         log.info("started %s", trial.name)
         outcome: Outcome
         try:
-            outcome = start_training(trial.config, data, run, resume=run.config.is_file(), accelerator=accelerator)
+            outcome = train_run(trial.config, data, run, resume=run.config.is_file(), accelerator=accelerator)
         except Exception as error:
             if accelerator.num_processes > 1:
                 raise  # the other processes may wait for this one

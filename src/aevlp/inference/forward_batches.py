@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from aevlp.core.torch_threads import a_core_each
+from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.training.loader import ReadBatch
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def passes(
     `in_threads`: `compute` is called from as many threads at once as torch uses, each of which has a core.
     """
     waiting: deque[tuple[ReadBatch[T], Callable[[], Tensor]]] = deque()
-    with a_core_each() if in_threads else nullcontext() as pool:
+    with one_thread_per_core() if in_threads else nullcontext() as pool:
         ahead = 2 * torch.get_num_threads() if in_threads else 1
 
         def begun(pixels: Tensor) -> Callable[[], Tensor]:

@@ -9,7 +9,7 @@ from aevlp.training.run_folder import RunFolder, open_run
 
 
 @dataclass(frozen=True)
-class Places:
+class ModelLocation:
     """The files of a trained model."""
 
     given: Path
@@ -20,7 +20,7 @@ class Places:
     """None: there are none."""
 
 
-def places_of(path: Path) -> Places:
+def locate_model(path: Path) -> ModelLocation:
     """The places in a run folder, or in a model folder alone; refused if it is neither, or made by a newer version."""
     if path.name == RunFolder(path).model.name and RunFolder(path.parent).config.is_file():
         run, model = open_run(path.parent), path
@@ -31,4 +31,4 @@ def places_of(path: Path) -> Places:
         model = run.model
     # The run's own are the newest: a copy in the model's folder goes where the model goes.
     files = dict.fromkeys((run.thresholds, model / run.thresholds.name))
-    return Places(path, model, next((file for file in files if file.is_file()), None))
+    return ModelLocation(path, model, next((file for file in files if file.is_file()), None))

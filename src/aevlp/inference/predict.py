@@ -12,7 +12,7 @@ from accelerate.utils import gather_object
 from aevlp.core.errors import UserError
 from aevlp.inference.prediction_formats import Format, Prediction
 from aevlp.inference.predictor import Found, TrainedModel, in_batches
-from aevlp.training.user_features import OwnFeatures
+from aevlp.training.user_features import UserFeatures
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -35,7 +35,7 @@ def answers(
     names: Iterable[str],
     accelerator: Accelerator,
     *,
-    features: OwnFeatures | None = None,
+    features: UserFeatures | None = None,
     calibrated: bool = False,
     batch_size: int | None = None,
     workers: int = 2,

@@ -17,16 +17,15 @@ from torch import Tensor
 
 from aevlp.core.engine import autocast
 from aevlp.core.errors import UserError
-from aevlp.data.images import BadImage, upright_rgb
+from aevlp.data.images import BadImage, pixels_of, upright_rgb
 from aevlp.inference.forward_batches import passes
-from aevlp.inference.model_location import Places, places_of
-from aevlp.models.classifier import pixels_of
+from aevlp.inference.model_location import ModelLocation, locate_model
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.calibration import Calibration
 from aevlp.training.loader import read_ahead
 from aevlp.training.thresholds import Thresholds, read_thresholds
-from aevlp.training.user_features import OwnFeatures
+from aevlp.training.user_features import UserFeatures
 
 ON_A_CPU = 16  # images of a forward pass
 ELSEWHERE = 64
@@ -57,7 +56,7 @@ class TrainedModel:
     `workers` threads read images ahead. An image that cannot be read is an error (`BadImage`), except to `stream`.
     """
 
-    def __init__(self, places: Places, *, device: torch.device, precision: str) -> None:
+    def __init__(self, places: ModelLocation, *, device: torch.device, precision: str) -> None:
         self.given, self._device, self._precision = places.given, device, precision
         self._classifier = load_classifier(places.model).to(device).eval().requires_grad_(False)
         self.classes: list[str] = self._classifier.classes
@@ -104,7 +103,7 @@ class TrainedModel:
         for batch, found in passes(read, self._probabilities_of, in_threads=self._device.type == "cpu"):
             yield Found(batch.items, found.numpy().reshape(-1, len(self.classes)), batch.bad)
 
-    def stream_rows(self, batches: Iterable[Sequence[str]], features: OwnFeatures) -> Iterator[Found[str]]:
+    def stream_rows(self, batches: Iterable[Sequence[str]], features: UserFeatures) -> Iterator[Found[str]]:
         """What the model says of batches of names, each by its row of features."""
         for names in batches:
             yield Found(list(names), self.of_features(features.values(features.rows(names))), [])
@@ -230,7 +229,7 @@ def load(
     precision: Literal["fp32", "bf16", "fp16"] = "fp32",
 ) -> TrainedModel:
     """The trained model in a run folder, or in a model folder that was copied out of one."""
-    return TrainedModel(places_of(Path(run)), device=_device(device, precision), precision=precision)
+    return TrainedModel(locate_model(Path(run)), device=_device(device, precision), precision=precision)
 
 
 def _device(name: str, precision: str) -> torch.device:

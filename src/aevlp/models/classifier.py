@@ -8,38 +8,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from PIL import Image
 from torch import Tensor, nn
 
-from aevlp.config.config import ModelOptions
 from aevlp.core.errors import UserError, one_line
+from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
-from aevlp.data.images import open_rgb
 from aevlp.models.checkpoint import Checkpoint, ImageSettings, image_settings, local_checkpoint, quiet_loading, read_json
-from aevlp.models.heads import HeadKind, HeadOptions
+from aevlp.models.heads import HeadKind
 from aevlp.models.heads.layers import places, pooled
 from aevlp.models.heads.registry import OWN_TYPE
+from aevlp.models.options import ModelOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
-class OwnHead:
+class CustomHead:
     """A head in place of the network's: what it is, its options and the width D of the features it sees."""
 
     kind: HeadKind
-    options: HeadOptions
+    options: Options
     width: int
 
 
 class Classifier(nn.Module):
     """Pixels, or features computed from them before -> logits. Normalisation is part of it, so that images travel as bytes."""
 
-    def __init__(self, network: PreTrainedModel, images: ImageSettings, own: OwnHead | None = None) -> None:
+    def __init__(self, network: PreTrainedModel, images: ImageSettings, own: CustomHead | None = None) -> None:
         super().__init__()
         self.own = own
         # Pixels come channel by channel last, and convolutions are fastest when their weights lie the same way.
@@ -128,7 +125,7 @@ def build_classifier(
     classes: Sequence[str],
     seed: int,
     head: HeadKind | None = None,
-    head_options: HeadOptions | None = None,
+    head_options: Options | None = None,
 ) -> Classifier:
     """The backbone of `options` with a fresh layer for `classes` on top, or `head` in its place, drawn from the run's seed."""
     checkpoint = backbone_of(options)
@@ -141,7 +138,7 @@ def build_classifier(
     with torch.random.fork_rng(), quiet_loading():
         network = _pretrained(checkpoint.folder, classes, where)
         if head is not None:
-            own = OwnHead(head, head_options or head.options(), _width(network, images, head, where))
+            own = CustomHead(head, head_options or head.options(), _width(network, images, head, where))
         torch.manual_seed(seed_for(seed, "head"))
         if own is not None:
             replace_head(network, own)
@@ -180,7 +177,7 @@ def _pretrained(folder: Path, classes: Sequence[str], where: str) -> PreTrainedM
     return network
 
 
-def replace_head(network: PreTrainedModel, own: OwnHead) -> None:
+def replace_head(network: PreTrainedModel, own: CustomHead) -> None:
     """Puts a new head of this kind in the place of the network's."""
     old = head_of(network)
     place = next(name for name, module in network.named_modules() if module is old)
@@ -226,11 +223,3 @@ def _fitting(network: PreTrainedModel, size: int, where: str) -> Iterator[None]:
         made_for = getattr(getattr(network.config, "vision_config", network.config), "image_size", size)
         hint = "" if made_for == size else f"; it is made for --model.image_size {made_for}"
         raise UserError(f"--model.image_size {size}: the backbone of {where} cannot take it ({one_line(error)}){hint}") from error
-
-
-def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np.uint8]:
-    """Uint8 [size, size, 3]: the whole image, fully decoded, squashed by bicubic resizing as its saved processor says."""
-    image = open_rgb(path).resize((size, size), Image.Resampling.BICUBIC)
-    if flipped:
-        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return np.asarray(image)

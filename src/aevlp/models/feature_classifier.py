@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from aevlp.core.files import write_json
+from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
 from aevlp.models.checkpoint import WEIGHTS
-from aevlp.models.classifier import Classifier, OwnHead
-from aevlp.models.heads import HEADS, HeadKind, HeadOptions
+from aevlp.models.classifier import Classifier, CustomHead
+from aevlp.models.heads import HEADS, HeadKind
 from aevlp.models.heads.registry import OWN_TYPE
-from aevlp.training.user_features import OwnFeatures
 
 WIDTH = "features"
 
@@ -35,7 +35,7 @@ class FeatureNetwork(nn.Module):
 class FeatureClassifier(Classifier):
     """Features [N, D] -> logits. They are divided by `scale` first, so that embeddings of any length are learnt from alike."""
 
-    def __init__(self, width: int, scale: float, classes: Sequence[str], own: OwnHead | None = None) -> None:
+    def __init__(self, width: int, scale: float, classes: Sequence[str], own: CustomHead | None = None) -> None:
         nn.Module.__init__(self)
         head = nn.Linear(width, len(classes)) if own is None else own.kind.make(width, len(classes), own.options)
         self.width, self.scale, self.own = width, scale, own
@@ -66,26 +66,25 @@ class FeatureClassifier(Classifier):
 
 
 def build_feature_classifier(
-    features: OwnFeatures,
-    names: Sequence[str],
+    width: int,
+    scale: float,
     classes: Sequence[str],
     seed: int,
     head: HeadKind | None,
-    options: HeadOptions | None,
+    options: Options | None,
 ) -> FeatureClassifier:
-    """A head for `classes`, drawn from the run's seed, on features that are as large as those of the images `names`."""
-    own = None if head is None else OwnHead(head, options or head.options(), features.width)
-    scale = features.scale(names)
+    """Return a head for `classes` on features [N, width] whose root mean square is `scale`; its weights depend on the seed."""
+    own = None if head is None else CustomHead(head, options or head.options(), width)
     with torch.random.fork_rng():
         torch.manual_seed(seed_for(seed, "head"))
-        return FeatureClassifier(features.width, scale, classes, own)
+        return FeatureClassifier(width, scale, classes, own)
 
 
 def load_feature_classifier(folder: Path, config: dict[str, Any]) -> FeatureClassifier:
     """What `save` wrote; `config` is the content of its config.json."""
     saved, names = config[OWN_TYPE], config["id2label"]
     kind = HEADS[saved["head"]] if "head" in saved else None
-    own = None if kind is None else OwnHead(kind, kind.options(**saved["options"]), saved[WIDTH])
+    own = None if kind is None else CustomHead(kind, kind.options(**saved["options"]), saved[WIDTH])
     classifier = FeatureClassifier(saved[WIDTH], saved["scale"], [names[key] for key in sorted(names, key=int)], own)
     classifier.network.load_state_dict(load_file(folder / WEIGHTS))
     return classifier

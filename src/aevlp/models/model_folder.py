@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import cannot_write, write_json
 from aevlp.models.checkpoint import ImageSettings, image_settings, pickled_only, quiet_loading, read_json
-from aevlp.models.classifier import Classifier, OwnHead, replace_head
+from aevlp.models.classifier import Classifier, CustomHead, replace_head
 from aevlp.models.feature_classifier import WIDTH, FeatureClassifier, load_feature_classifier
 from aevlp.models.heads import HEADS
 from aevlp.models.heads.registry import OWN_TYPE
@@ -53,7 +53,7 @@ def _save_network(classifier: Classifier, folder: Path) -> None:
     write_json(folder / "preprocessor_config.json", _processor(classifier.images))
 
 
-def _mark(file: Path, own: OwnHead) -> None:
+def _mark(file: Path, own: CustomHead) -> None:
     """Makes a config that transformers refuses, and that tells `load_classifier` which head to make."""
     config = read_json(file)
     head = {"backbone_type": config["model_type"], "head": own.kind.name, "options": asdict(own.options), "width": own.width}
@@ -114,7 +114,7 @@ def load_classifier(folder: Path) -> Classifier:
     return Classifier(network, image_settings(folder), own)
 
 
-def _load_own(folder: Path, config: dict[str, Any]) -> tuple[PreTrainedModel, OwnHead]:
+def _load_own(folder: Path, config: dict[str, Any]) -> tuple[PreTrainedModel, CustomHead]:
     """The network with a head of its own, and that head, from a folder with a marked config.
 
     Transformers names some weights in files otherwise than in memory, differently from version to version. So it is made to load
@@ -124,7 +124,7 @@ def _load_own(folder: Path, config: dict[str, Any]) -> tuple[PreTrainedModel, Ow
 
     saved = config.pop(OWN_TYPE)
     kind = HEADS[saved["head"]]
-    own = OwnHead(kind, kind.options(**saved["options"]), saved["width"])
+    own = CustomHead(kind, kind.options(**saved["options"]), saved["width"])
     plain: Any = getattr(transformers, config["architectures"][0])
 
     def make(self: PreTrainedModel, config: Any) -> None:

@@ -11,22 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.config.config import Config
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import whole_file
 from aevlp.core.seeds import seed_for
-from aevlp.data.splits import Dataset, Split
+from aevlp.data.splits import Split
 from aevlp.reports.curves import Counts, Curve, calibrated, extremes, histograms, precision_recall
 from aevlp.reports.examples import Exhibit, Gallery, Scene, Tile, gallery
 from aevlp.sources import Source
 from aevlp.training.calibration import Reliability
-from aevlp.training.thresholds import Thresholds
+from aevlp.training.evaluate import probabilities, ranking_metrics
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
-
-    from aevlp.models.classifier import Classifier
-    from aevlp.training.inputs import Sight
+    from aevlp.training.finalize import FinalEvaluation
+    from aevlp.training.run import TrainedRun
 
 FORMAT = 1
 SAMPLE = 1000  # training images that are looked at again, at most
@@ -61,26 +58,15 @@ class Evidence:
     teacher: Gallery
 
 
-def gather(
-    config: Config,
-    data: Dataset,
-    classifier: Classifier,
-    source: Source,
-    judged: tuple[Split, npt.NDArray[np.float32]],
-    thresholds: Thresholds,
-    sight: Sight,
-    accelerator: Accelerator,
-) -> Evidence:
-    """The evidence of a training that is over, the same in every process; all of them call it together.
+def gather(trained: TrainedRun, final: FinalEvaluation) -> Evidence:
+    """Return the evidence of a training that is over, the same in every process; all of them call it together.
 
-    `judged` is the split that the model is judged on, with the probabilities [N, C] of its images. At most `SAMPLE` training
-    images, drawn by the run's seed, are looked at again.
+    At most `SAMPLE` training images, drawn by the run's seed, are shown to the model again.
     """
-    from aevlp.training.evaluate import evaluate, probabilities
-
-    split, found = judged
-    labels, limits = split.judged_by, np.array(list(thresholds.classes.values()))
-    measured = evaluate(found, labels, data.classes).per_class_AP
+    config, data, accelerator = trained.setup.config, trained.setup.data, trained.setup.accelerator
+    split, found, thresholds = final.split, final.probabilities, final.thresholds
+    labels, limits = split.evaluation_labels, np.array(list(thresholds.classes.values()))
+    measured = ranking_metrics(found, labels, data.classes).per_class_AP
     ap = np.array([np.nan if value is None else value for value in measured.values()])
     scene = Scene(split.paths, data.classes, labels, split.truth is not None, found, limits)
     given, there = [scene.given(c) for c in range(len(data.classes))], [scene.there(c) for c in range(len(data.classes))]
@@ -93,8 +79,8 @@ def gather(
     count = len(train.names)
     rows = np.sort(np.random.default_rng(seed_for(config.run.seed, "report")).permutation(count)[:SAMPLE])
     part = train.part(rows)
-    seen = probabilities(classifier, sight(part), accelerator)
-    sample = Scene(part.paths, data.classes, train.judged_by[rows], train.truth is not None, seen, limits)
+    seen = probabilities(final.classifier, trained.inputs(part), accelerator)
+    sample = Scene(part.paths, data.classes, train.evaluation_labels[rows], train.truth is not None, seen, limits)
     return Evidence(
         classes=tuple(data.classes),
         split=split.name,
@@ -115,7 +101,7 @@ def gather(
         mistaken=gallery(scene, lambda c: given[c] & ~there[c]),
         missed=gallery(scene, lambda c: ~given[c] & there[c], lowest=True),
         found=gallery(sample, lambda c: sample.given(c) & (train.observed[rows, c] == 0)),
-        teacher=_teacher(source, sample, rows, train),
+        teacher=_teacher(trained.setup.source, sample, rows, train),
     )
 
 
@@ -137,7 +123,7 @@ def _teacher(source: Source, sample: Scene, rows: npt.NDArray[np.intp], train: S
 
     if not isinstance(source, Damp):
         return Gallery(reason="Only a method with DAMP has tiles to show.")
-    if source.looks.store is None:
+    if source.views.store is None:
         return Gallery(reason="What the teacher saw was not kept (--store none).")
 
     from aevlp.reports.tiles import gallery_of_teacher

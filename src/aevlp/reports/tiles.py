@@ -50,7 +50,7 @@ def _chosen(scene: Scene, asked: Mask, pseudo: Labels, certainty: Floats | None)
 
 def _stored(source: Damp, names: Sequence[str]) -> Rows:
     """Where the store has images of these names: it may hold more than are trained on."""
-    place = {name: row for row, name in enumerate(source.looks.images.names)}
+    place = {name: row for row, name in enumerate(source.views.images.names)}
     return np.array([place[name] for name in names], np.intp)
 
 
@@ -68,10 +68,10 @@ def _scores(source: Damp, stored: Rows) -> Iterator[tuple[Rows, npt.NDArray[np.f
 
     from aevlp.damp.labels import scores
 
-    for shard, images in enumerate(source.looks.shards):
+    for shard, images in enumerate(source.views.shards):
         inside = np.flatnonzero((stored >= images.start) & (stored < images.stop))
         if len(inside):
-            embeddings = torch.from_numpy(source.looks.seen(EPOCH, shard)[stored[inside] - images.start])
+            embeddings = torch.from_numpy(source.views.seen(EPOCH, shard)[stored[inside] - images.start])
             whole, tiles = scores(embeddings, source.classes.cpu(), source.options.temperature)
             yield inside, np.concatenate([whole.numpy()[:, None], tiles.numpy()], 1)
 
@@ -91,7 +91,7 @@ def _boxes(source: Damp, path: Path, name: str) -> list[tuple[float, float, floa
     """The boxes of the views [V], as shares of the image's width and height."""
     from aevlp.damp.views import decode, plan_views
 
-    settings = source.looks.scorer.settings
+    settings = source.views.scorer.settings
     height, width, _ = decode(path, settings).shape
     plan = plan_views(settings, EPOCH - 1, name, width, height)
     return [(left / width, top / height, right / width, bottom / height) for left, top, right, bottom in plan.boxes.tolist()]

@@ -6,9 +6,9 @@ Every file in this folder that registers a source is found by itself. The files 
 import pkgutil
 from importlib import import_module
 
-from aevlp.sources.registry import SOURCES, Moment, Source, SourceKind, SourceOptions, Task, register_source
+from aevlp.sources.registry import SOURCES, EpochContext, Source, SourceContext, SourceKind, register_source
 
 for _module in pkgutil.iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["SOURCES", "Moment", "Source", "SourceKind", "SourceOptions", "Task", "register_source"]
+__all__ = ["SOURCES", "EpochContext", "Source", "SourceContext", "SourceKind", "register_source"]

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.core.citations import UNKNOWN
 from aevlp.core.errors import require
-from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
+from aevlp.core.options import Options
+from aevlp.sources.registry import EpochContext, SourceContext, StatefulSource, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class AplOptions(SourceOptions):
+class AplOptions(Options):
     """Options of the asymmetric pseudo-labels."""
 
     warmup: int = 5
@@ -38,24 +39,24 @@ def lowest(p: Tensor, eligible: Tensor, count: Tensor) -> Tensor:
 
 
 @register_source("apl", AplOptions, yields="soft_negative", paper=UNKNOWN)
-class Apl(Remembering):
+class Apl(StatefulSource):
     """Soft negatives: float32 [N, C], the probability that a label is held at; -1 where there is none."""
 
     options: AplOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        self.unknown = torch.from_numpy(task.split.observed == 0)
+        super().__init__(context, options)
+        self.unknown = torch.from_numpy(context.split.observed == 0)
         self.table = torch.full(self.unknown.shape, -1.0)
 
-    def end(self, moment: Moment) -> None:
+    def end_epoch(self, context: EpochContext) -> None:
         """Freezes as many as this epoch's share; not after the last epoch, as nothing would learn from it."""
-        warmup = min(self.options.warmup, moment.epochs - 1)
-        if not warmup <= moment.epoch < moment.epochs:
+        warmup = min(self.options.warmup, context.epochs - 1)
+        if not warmup <= context.epoch < context.epochs:
             return
         # 0.7 * 90 is 62.999... in floating point, which must not cost a label.
-        count = (self.options.share * self.unknown.sum(0).double() / (moment.epochs - warmup) + 1e-9).long()
-        p = moment.probabilities()
+        count = (self.options.share * self.unknown.sum(0).double() / (context.epochs - warmup) + 1e-9).long()
+        p = context.probabilities()
         self.table = p.where(lowest(p, self.unknown & (self.table < 0), count), self.table)

@@ -7,11 +7,12 @@ from typing import Any
 
 from aevlp.core.citations import MUTUAL_INFORMATION
 from aevlp.core.errors import require
-from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
+from aevlp.core.options import Options
+from aevlp.sources.registry import EpochContext, SourceContext, StatefulSource, register_source
 
 
 @dataclass(frozen=True)
-class ConfidentOptions(SourceOptions):
+class ConfidentOptions(Options):
     """Options of the labels that the classifier is sure of."""
 
     threshold: float = 0.95
@@ -26,19 +27,19 @@ class ConfidentOptions(SourceOptions):
 
 
 @register_source("confident", ConfidentOptions, paper=MUTUAL_INFORMATION)
-class Confident(Remembering):
+class Confident(StatefulSource):
     """Pseudo-labels from the classifier's own probabilities."""
 
     options: ConfidentOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        self.unknown = torch.from_numpy(task.split.observed == 0)
+        super().__init__(context, options)
+        self.unknown = torch.from_numpy(context.split.observed == 0)
         self.table = torch.zeros(self.unknown.shape, dtype=torch.int8)
 
-    def end(self, moment: Moment) -> None:
+    def end_epoch(self, context: EpochContext) -> None:
         """Adds what the classifier is sure of now; not after the last epoch, as nothing would learn from it."""
-        if self.options.warmup <= moment.epoch < moment.epochs:
-            self.table[self.unknown & (moment.probabilities() > self.options.threshold)] = 1
+        if self.options.warmup <= context.epoch < context.epochs:
+            self.table[self.unknown & (context.probabilities() > self.options.threshold)] = 1

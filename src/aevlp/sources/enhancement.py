@@ -142,11 +142,11 @@ class Enhancement:
         with torch.no_grad():
             return self.network.soft(averaged)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         return {"width": self.width, "network": self.network.state_dict(), "adam": self.adam.state_dict()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from `state`."""
         self.network.load_state_dict(state["network"])
         self.adam.load_state_dict(deepcopy(state["adam"]))  # it would write into the tensors of `state`

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.core.citations import ENHANCEMENT
 from aevlp.core.errors import require
+from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
-from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
 if TYPE_CHECKING:
     from aevlp.sources.enhancement import Enhancement
 
 
 @dataclass(frozen=True)
-class EnhancerOptions(SourceOptions):
+class EnhancerOptions(Options):
     """Options of the label enhancer."""
 
     neighbours: int = 3
@@ -48,11 +49,11 @@ class Enhancer(Source):
 
     options: EnhancerOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        self.observed = torch.from_numpy(task.split.observed)
+        super().__init__(context, options)
+        self.observed = torch.from_numpy(context.split.observed)
         self.enhancement: Enhancement | None = None  # the width of the features is not known before the first epoch
 
     def _made(self, width: int) -> Enhancement:
@@ -64,28 +65,28 @@ class Enhancer(Source):
             gamma=self.options.gamma,
             delta=self.options.delta,
             learning_rate=self.options.learning_rate,
-            seed=seed_for(self.task.config.run.seed, "enhancer"),
+            seed=seed_for(self.context.seed, "enhancer"),
         )
 
-    def begin(self, moment: Moment) -> None:
+    def begin_epoch(self, context: EpochContext) -> None:
         """Shows the network the features as they are now, once, and takes its soft labels."""
         import torch
 
         from aevlp.sources.enhancement import Graph, standardised
 
-        features = standardised(moment.features())
+        features = standardised(context.features())
         if self.enhancement is None:
             self.enhancement = self._made(features.shape[1])
-        graph = Graph(features, self.options.neighbours, self.task.accelerator.device)
-        generator = torch.Generator().manual_seed(seed_for(self.task.config.run.seed, "enhancer", moment.epoch))
+        graph = Graph(features, self.options.neighbours, self.context.accelerator.device)
+        generator = torch.Generator().manual_seed(seed_for(self.context.seed, "enhancer", context.epoch))
         self.table = self.enhancement.learn(features, graph, self.observed, generator)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """The network and its optimiser; nothing before the first epoch."""
-        return {} if self.enhancement is None else self.enhancement.state()
+        return {} if self.enhancement is None else self.enhancement.state_dict()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues with the network and the optimiser of `state`."""
         if state:
             self.enhancement = self._made(state["width"])
-            self.enhancement.restore(state)
+            self.enhancement.load_state_dict(state)

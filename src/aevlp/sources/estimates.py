@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.core.citations import SINGLE_POSITIVE
 from aevlp.core.errors import require
+from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
-from aevlp.sources.registry import Source, SourceOptions, Task, register_source
+from aevlp.sources.registry import Source, SourceContext, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class EstimatesOptions(SourceOptions):
+class EstimatesOptions(Options):
     """Options of the online estimates."""
 
     rate: float = 10.0
@@ -46,18 +47,18 @@ class Estimates(Source):
 
     options: EstimatesOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        first = first_logits(torch.from_numpy(task.split.observed), task.config.run.seed)
-        self.theta = torch.nn.Parameter(first.to(task.accelerator.device))
+        super().__init__(context, options)
+        first = first_logits(torch.from_numpy(context.split.observed), context.seed)
+        self.theta = torch.nn.Parameter(first.to(context.accelerator.device))
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:
         """Float32 [B, C] in (0, 1), on Theta's device, through which Theta learns."""
         t = self.theta[index.to(self.theta.device)].sigmoid()
         # The loss is scaled up by the number of processes, as their gradients are averaged; Theta's are not.
-        shared: Tensor = t.detach() + (t - t.detach()) / self.task.accelerator.num_processes
+        shared: Tensor = t.detach() + (t - t.detach()) / self.context.accelerator.num_processes
         return shared
 
     def parameters(self) -> list[nn.Parameter]:
@@ -67,13 +68,13 @@ class Estimates(Source):
     @property
     def learning_rate(self) -> float:
         """`rate` times the backbone's."""
-        return self.options.rate * self.task.config.train.learning_rate
+        return self.options.rate * self.context.learning_rate
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Theta."""
         return {"theta": self.theta.detach().cpu()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues with the Theta of `state`, in place, as an optimiser holds it."""
         import torch
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.core.citations import LARGE_LOSS
 from aevlp.core.errors import require
+from aevlp.core.options import Options
 from aevlp.losses.large import large_cells, large_count
-from aevlp.sources.registry import Moment, Remembering, SourceOptions, Task, register_source
+from aevlp.sources.registry import EpochContext, SourceContext, StatefulSource, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class LlCpOptions(SourceOptions):
+class LlCpOptions(Options):
     """Options of the large cells that become positive for good."""
 
     delta: float = 0.001
@@ -27,21 +28,21 @@ class LlCpOptions(SourceOptions):
 
 
 @register_source("ll-cp", LlCpOptions, paper=LARGE_LOSS)
-class LlCp(Remembering):
+class LlCp(StatefulSource):
     """Pseudo-labels from the losses of all batches so far."""
 
     options: LlCpOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        self.observed = torch.from_numpy(task.split.observed)
+        super().__init__(context, options)
+        self.observed = torch.from_numpy(context.split.observed)
         self.table = torch.zeros(self.observed.shape, dtype=torch.int8)
 
-    def begin(self, moment: Moment) -> None:
+    def begin_epoch(self, context: EpochContext) -> None:
         """Remembers which epoch it is."""
-        self.epoch = moment.epoch
+        self.epoch = context.epoch
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:
         """Int8 [B, C]: 1 where the batch's loss is large, or once was, else 0."""

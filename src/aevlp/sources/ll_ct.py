@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.core.citations import LARGE_LOSS
 from aevlp.core.errors import require
+from aevlp.core.options import Options
 from aevlp.losses.large import large_cells, large_count
-from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class LlCtOptions(SourceOptions):
+class LlCtOptions(Options):
     """Options of the large cells that become positive for a batch."""
 
     delta: float = 0.002
@@ -32,17 +33,17 @@ class LlCt(Source):
 
     options: LlCtOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        self.observed = torch.from_numpy(task.split.observed)
+        super().__init__(context, options)
+        self.observed = torch.from_numpy(context.split.observed)
 
-    def begin(self, moment: Moment) -> None:
+    def begin_epoch(self, context: EpochContext) -> None:
         """Forgets the labels of the epoch before."""
         import torch
 
-        self.epoch = moment.epoch
+        self.epoch = context.epoch
         self.table = torch.zeros(self.observed.shape, dtype=torch.int8)
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from aevlp.sources.registry import Source, Task, register_source
+from aevlp.sources.registry import Source, SourceContext, register_source
 
 
 @register_source("none")
-class Nothing(Source):
+class NoSource(Source):
     """Pseudo-labels that say nothing."""
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        self.table = torch.zeros(task.split.observed.shape, dtype=torch.int8)
+        super().__init__(context, options)
+        self.table = torch.zeros(context.split.observed.shape, dtype=torch.int8)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from aevlp.core.citations import AEVLP
+from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
 from aevlp.losses.cells import prior
-from aevlp.sources.registry import Moment, Source, SourceOptions, Task, register_source
+from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
 
 @dataclass(frozen=True)
-class RandomOptions(SourceOptions):
+class RandomOptions(Options):
     """Options of the random labels."""
 
     fixed: bool = False
@@ -25,18 +26,18 @@ class Random(Source):
 
     options: RandomOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
+    def __init__(self, context: SourceContext, options: Any) -> None:
         import torch
 
-        super().__init__(task, options)
-        self.unknown = torch.from_numpy(task.split.observed == 0)
+        super().__init__(context, options)
+        self.unknown = torch.from_numpy(context.split.observed == 0)
 
-    def begin(self, moment: Moment) -> None:
+    def begin_epoch(self, context: EpochContext) -> None:
         """Draws the labels of an epoch."""
         import torch
 
-        assert moment.expected_positives is not None
-        draw = 1 if self.options.fixed else moment.epoch
-        generator = torch.Generator().manual_seed(seed_for(self.task.config.run.seed, "random labels", draw))
-        drawn = torch.rand(self.unknown.shape, generator=generator) < prior(moment.expected_positives, self.unknown.shape[1])
+        assert context.expected_positives is not None
+        draw = 1 if self.options.fixed else context.epoch
+        generator = torch.Generator().manual_seed(seed_for(self.context.seed, "random labels", draw))
+        drawn = torch.rand(self.unknown.shape, generator=generator) < prior(context.expected_positives, self.unknown.shape[1])
         self.table = (drawn & self.unknown).to(torch.int8)

@@ -7,36 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aevlp.core.options import Options
 from aevlp.core.summaries import summary_of
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import Tensor, nn
 
-    from aevlp.config.config import Config
     from aevlp.data.splits import Split
+    from aevlp.models.options import TeacherOptions
 
 
 @dataclass(frozen=True)
-class SourceOptions:
-    """Options of a source, as the user sets them (`--NAME.KEY`); a source with options derives its own dataclass."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a source is made for."""
+class SourceContext:
+    """The data, the models and the run that a source serves."""
 
     split: Split  # the training images, N of them
     classes: Sequence[str]  # C of them
-    config: Config
-    root: Path | None  # of the view store
     accelerator: Accelerator
-    validation: Split | None = None  # images that a source may judge itself by
+    store_root: Path | None  # folder of the stores; None: keep nothing on disk
+    validation: Split | None  # images that a source may evaluate itself on
+    teacher: TeacherOptions
+    seed: int
+    epochs: int
+    learning_rate: float  # of the backbone
+    expected_positives: float | None  # per image, as the user set it
+    released_code: bool  # follow the authors' released code where it departs from the paper
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Where training stands, and what the classifier makes of the training images as it is then."""
+class EpochContext:
+    """The epoch, and what the classifier computes for the training images at its current weights."""
 
     epoch: int  # 1..epochs
     epochs: int
@@ -54,8 +55,8 @@ class Source:
 
     table: Tensor  # [N, C] on the CPU: what this epoch's batches are told; int8 in {1, 0, -1} for pseudo-labels
 
-    def __init__(self, task: Task, options: Any) -> None:
-        self.task, self.options = task, options
+    def __init__(self, context: SourceContext, options: Any) -> None:
+        self.context, self.options = context, options
 
     def fill(self) -> None:
         """Does, once, the expensive part that all epochs share."""
@@ -68,15 +69,15 @@ class Source:
         """Options that it has chosen itself, for the record."""
         return {}
 
-    def begin(self, moment: Moment) -> None:
-        """Prepares an epoch."""
+    def begin_epoch(self, context: EpochContext) -> None:
+        """Prepare the table of an epoch."""
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:
         """[B, C] for the images `index` [B] of a batch, whose logits [B, C] are constants here."""
         return self.table[index]
 
-    def end(self, moment: Moment) -> None:
-        """Learns from an epoch that is over."""
+    def end_epoch(self, context: EpochContext) -> None:
+        """Update from an epoch that has ended."""
 
     def parameters(self) -> list[nn.Parameter]:
         """What the optimiser of the classifier trains too, at the rate `learning_rate`."""
@@ -85,25 +86,25 @@ class Source:
     @property
     def learning_rate(self) -> float:
         """Of its parameters."""
-        return self.task.config.train.learning_rate
+        return self.context.learning_rate
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues from `state`."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`."""
 
 
-class Remembering(Source):
-    """A source whose table is all that it remembers from epoch to epoch."""
+class StatefulSource(Source):
+    """A source whose whole state is its table."""
 
-    def state(self) -> dict[str, Any]:
-        """The table."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the table."""
         return {"table": self.table}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues with a copy of the table of `state`."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue with a copy of the table of `state`."""
         self.table = state["table"].clone()
 
 
@@ -112,8 +113,8 @@ class SourceKind:
     """A registered source: what it is called, how it is made, what it yields."""
 
     name: str
-    make: Callable[[Task, Any], Source]
-    options: type[SourceOptions]
+    make: Callable[[SourceContext, Any], Source]
+    options: type[Options]
     yields: str  # what its rows are; a loss that reads the same can be combined with it
     asks_teacher: bool
     wants_expected_positives: bool
@@ -127,12 +128,12 @@ class SourceKind:
 
 
 SOURCES: dict[str, SourceKind] = {}
-Make = TypeVar("Make", bound=Callable[[Task, Any], Source])
+Make = TypeVar("Make", bound=Callable[[SourceContext, Any], Source])
 
 
 def register_source(
     name: str,
-    options: type[SourceOptions] = SourceOptions,
+    options: type[Options] = Options,
     *,
     yields: str = "pseudo",
     asks_teacher: bool = False,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.core.citations import VISION_LANGUAGE
 from aevlp.core.errors import require
-from aevlp.sources.registry import Source, SourceOptions, Task, register_source
+from aevlp.core.options import Options
+from aevlp.sources.registry import Source, SourceContext, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +17,7 @@ WHOLE_IMAGE = {"grid": 0, "overlap": 0.0, "augment": False, "seed": 0}
 
 
 @dataclass(frozen=True)
-class VlplOptions(SourceOptions):
+class VlplOptions(Options):
     """Vision-language pseudo-labels."""
 
     temperature: float = 0.01
@@ -36,11 +37,20 @@ class Vlpl(Source):
 
     options: VlplOptions
 
-    def __init__(self, task: Task, options: Any) -> None:
-        from aevlp.damp.view_embeddings import Looks
+    def __init__(self, context: SourceContext, options: Any) -> None:
+        from aevlp.damp.view_embeddings import ViewEmbeddings
 
-        super().__init__(task, options)
-        self.looks = Looks(task, 1, WHOLE_IMAGE)
+        super().__init__(context, options)
+        self.views = ViewEmbeddings(
+            context.split,
+            context.classes,
+            context.teacher,
+            draws=1,
+            view=WHOLE_IMAGE,
+            store_root=context.store_root,
+            seed=context.seed,
+            accelerator=context.accelerator,
+        )
 
     def fill(self) -> None:
         """Scores what the store lacks, and labels every image."""
@@ -49,24 +59,24 @@ class Vlpl(Source):
 
         from aevlp.damp.labels import scores
 
-        self.looks.fill()
-        classes = normalize(self.looks.texts, dim=1).to(self.task.accelerator.device)
+        self.views.fill()
+        classes = normalize(self.views.texts, dim=1).to(self.context.accelerator.device)
 
         def label(rows: Tensor, embeddings: Tensor) -> Tensor:
             whole, _ = scores(embeddings, classes, self.options.temperature)
             return (whole > self.options.threshold).to(torch.int8)
 
-        unknown = torch.from_numpy(self.task.split.observed == 0)
-        self.table = self.looks.labelled(1, label) * unknown
+        unknown = torch.from_numpy(self.context.split.observed == 0)
+        self.table = self.views.labels(1, label) * unknown
 
     def evidence(self) -> Tensor:
         """The labels."""
         return self.table
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """How the teacher looked."""
-        return self.looks.state()
+        return self.views.state_dict()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on if the teacher would see the same."""
-        self.looks.check(state)
+        self.views.check(state)

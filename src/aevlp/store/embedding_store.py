@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,6 @@ from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, whole_file, write_json
 from aevlp.core.locks import Claim, claim_file, hold_folder
 from aevlp.core.threads import in_threads
-
-if TYPE_CHECKING:
-    from aevlp.damp.views import ViewSettings  # loads torch
 
 FORMAT = 2  # 1 had no checksums
 SHARD = 256  # images
@@ -63,24 +60,7 @@ class Key(ABC):
         return blake2b(json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode(), digest_size=12).hexdigest()
 
 
-@dataclass(frozen=True)
-class StoreKey(Key):
-    """All that decides the embeddings of views."""
-
-    teacher: str  # fingerprint of its weights
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    precision: str
-    views: ViewSettings
-    images: str  # fingerprint of the image set
-
-    @property
-    def vectors(self) -> int:
-        """The whole image and its tiles."""
-        return self.views.count
-
-
-class ViewStore:
+class EmbeddingStore:
     """Embeddings [count, V, K] of an image set, draw by draw. While it is referred to, no other process removes it."""
 
     def __init__(self, root: Path, key: Key, *, count: int, dimension: int, about: Mapping[str, str] | None = None) -> None:

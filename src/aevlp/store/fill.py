@@ -6,21 +6,30 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from accelerate.utils import gather_object
 
 from aevlp.core.locks import Claim
 from aevlp.core.progress import progress
-from aevlp.damp.scoring import Job
 from aevlp.data.splits import Split
-from aevlp.store.embedding_store import Embeddings, ViewStore
+from aevlp.store.embedding_store import Embeddings, EmbeddingStore
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
 log = logging.getLogger("aevlp")
 WAIT = 0.5  # seconds between two looks at what others are scoring
+
+
+@dataclass(frozen=True)
+class Job:
+    """Images to embed in one draw: files, and the names that seed their views."""
+
+    paths: Sequence[Path]
+    names: Sequence[str]
+    draw: int
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ def shard_job(split: Split, draw: int, shard: int, rows: range) -> ShardJob:
     return ShardJob(split.paths[part], split.names[part], draw, shard)
 
 
-def fill(store: ViewStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> None:
+def fill(store: EmbeddingStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> None:
     """Scores what the first `draws` draws lack, and what is damaged there anew. Returns when all of it is there."""
     if accelerator.is_main_process:
         _remove_damaged(store, draws)
@@ -65,7 +74,7 @@ def fill(store: ViewStore, split: Split, draws: int, scorer: Embedder, accelerat
         log.info("process %d of %d: %s", process, len(work), done)
 
 
-def _remove_damaged(store: ViewStore, draws: int) -> None:
+def _remove_damaged(store: EmbeddingStore, draws: int) -> None:
     for draw, shard, wrong in store.damaged(draws):
         # Another run may have found it too, and be about to remove it: only when it is gone or whole can we go on.
         while store.has(draw, shard) and store.damage(draw, shard) is not None:
@@ -78,7 +87,7 @@ def _remove_damaged(store: ViewStore, draws: int) -> None:
             claim.release()
 
 
-def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> int:
+def _score_missing(store: EmbeddingStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> int:
     """The number of shards that this process has scored; when it returns, none is missing."""
     missing = store.missing(draws)
     # Processes that work together begin at different places and so seldom meet.
@@ -107,7 +116,7 @@ def _score_missing(store: ViewStore, split: Split, draws: int, scorer: Embedder,
 
 
 def _claimed(
-    store: ViewStore, split: Split, missing: Sequence[tuple[int, int]], claims: dict[tuple[int, int], Claim]
+    store: EmbeddingStore, split: Split, missing: Sequence[tuple[int, int]], claims: dict[tuple[int, int], Claim]
 ) -> Iterator[ShardJob]:
     """The missing shards that nobody else is working on, each claimed when its turn comes."""
     for draw, shard in missing:

@@ -22,7 +22,7 @@ EVALUATION_BATCH = 64  # images per process
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class RankingMetrics:
     """Figures of one split, in percent. `mAP` counts a class without a positive as 0, `mAP_present` leaves it out."""
 
     mAP: float
@@ -30,7 +30,9 @@ class Evaluation:
     per_class_AP: dict[str, float | None]  # class name -> average precision; None: no positive in the split
 
 
-def evaluate(probabilities: npt.NDArray[np.floating], labels: npt.NDArray[np.int8], classes: Sequence[str]) -> Evaluation:
+def ranking_metrics(
+    probabilities: npt.NDArray[np.floating], labels: npt.NDArray[np.int8], classes: Sequence[str]
+) -> RankingMetrics:
     """Average precision (scikit-learn's definition) of probabilities [N, C] against labels [N, C], where 1 is positive."""
     from sklearn.metrics import average_precision_score
 
@@ -41,11 +43,11 @@ def evaluate(probabilities: npt.NDArray[np.floating], labels: npt.NDArray[np.int
     }
     present = [value for value in per_class.values() if value is not None]
     total = sum(present)
-    return Evaluation(total / len(classes), total / len(present) if present else 0.0, per_class)
+    return RankingMetrics(total / len(classes), total / len(present) if present else 0.0, per_class)
 
 
 @dataclass(frozen=True)
-class LabelFigures:
+class LabelMetrics:
     """How good given labels are, in percent. A class that no image has and none was given has no F1: the mean is without it."""
 
     macro_F1: float
@@ -55,14 +57,14 @@ class LabelFigures:
     per_class_F1: tuple[float | None, ...]
 
 
-def label_figures(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) -> LabelFigures:
+def label_metrics(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) -> LabelMetrics:
     """The figures of given labels [N, C] against labels [N, C], where 1 is positive."""
     there = labels == 1
     hits, claims, wanted = (given & there).sum(0), given.sum(0), there.sum(0)
     own = [200 * float(h) / (n + m) if n + m else None for h, n, m in zip(hits, claims, wanted, strict=True)]
     known = [value for value in own if value is not None]
     total = claims.sum() + wanted.sum()
-    return LabelFigures(
+    return LabelMetrics(
         macro_F1=sum(known) / len(known) if known else 0.0,
         micro_F1=200 * float(hits.sum()) / total if total else 0.0,
         precision=100 * float(hits.sum()) / claims.sum() if claims.any() else 100.0,
@@ -72,23 +74,23 @@ def label_figures(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) ->
 
 
 @dataclass(frozen=True)
-class Judged:
+class Metrics:
     """A split's figures: of the order of the probabilities, and of labels given by thresholds and by 0.5."""
 
-    order: Evaluation
-    labels: LabelFigures
-    at_half: LabelFigures
+    ranking: RankingMetrics
+    labels: LabelMetrics
+    at_half: LabelMetrics
 
 
-def judge(
+def evaluate(
     probabilities: npt.NDArray[np.floating],
     labels: npt.NDArray[np.int8],
     classes: Sequence[str],
     given: npt.NDArray[np.bool_],
-) -> Judged:
+) -> Metrics:
     """All figures of probabilities [N, C], of which thresholds give the labels `given` [N, C], against labels [N, C]."""
-    at_half = label_figures(probabilities >= 0.5, labels)
-    return Judged(evaluate(probabilities, labels, classes), label_figures(given, labels), at_half)
+    at_half = label_metrics(probabilities >= 0.5, labels)
+    return Metrics(ranking_metrics(probabilities, labels, classes), label_metrics(given, labels), at_half)
 
 
 def over_images(
@@ -119,6 +121,6 @@ def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerat
 
 def evaluate_split(
     classifier: Classifier, split: Split, images: Inputs, classes: Sequence[str], accelerator: Accelerator
-) -> Evaluation:
+) -> RankingMetrics:
     """The classifier's figures on a split and its images; against its observed labels if the truth is not known."""
-    return evaluate(probabilities(classifier, images, accelerator), split.judged_by, classes)
+    return ranking_metrics(probabilities(classifier, images, accelerator), split.evaluation_labels, classes)

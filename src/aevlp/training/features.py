@@ -13,9 +13,10 @@ import torch
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.data.fingerprint import set_fingerprint
+from aevlp.data.images import pixels_of
 from aevlp.data.splits import Split
-from aevlp.models.classifier import Classifier, pixels_of
-from aevlp.store.embedding_store import Embeddings, Key, ViewStore, shards_of
+from aevlp.models.classifier import Classifier
+from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
 from aevlp.store.fill import ShardJob, fill
 from aevlp.training.evaluate import over_images
 from aevlp.training.loader import FeatureRows, ImageFiles, read_ahead
@@ -92,7 +93,7 @@ class BackboneFeatures:
         with torch.inference_mode():
             width = self.classifier.eval().features(black).shape[1]
         about = {"model": self.config.model.backbone, "data": str(split.root.resolve())}
-        store = ViewStore(self.root, key, count=len(split.names), dimension=width, about=about)
+        store = EmbeddingStore(self.root, key, count=len(split.names), dimension=width, about=about)
         embedder = _Embedder(self.classifier, flips, self.config.train.workers, self.accelerator)
         fill(store, split, 1, embedder, self.accelerator)
         return torch.from_numpy(np.concatenate([store.read(0, shard) for shard in range(len(shards_of(store.count)))]))

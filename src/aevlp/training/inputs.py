@@ -10,18 +10,18 @@ from aevlp.data.splits import Split
 from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.training.loader import ImageFiles, Inputs
-from aevlp.training.user_features import OwnFeatures
+from aevlp.training.user_features import UserFeatures
 
-Sight = Callable[[Split], Inputs]
+InputFactory = Callable[[Split], Inputs]
 """The images of a split as a classifier takes them."""
 
 
-def as_files(size: int, workers: int) -> Sight:
+def as_files(size: int, workers: int) -> InputFactory:
     """Images read from their files."""
     return lambda split: ImageFiles(split.paths, size, workers)
 
 
-def sight_of(classifier: Classifier, config: Config) -> Sight:
+def inputs_for(classifier: Classifier, config: Config) -> InputFactory:
     """How a trained classifier is shown images: as files, or by the features that `config` names if it knows nothing else."""
     if not isinstance(classifier, FeatureClassifier):
         if config.model.features is not None:
@@ -30,7 +30,7 @@ def sight_of(classifier: Classifier, config: Config) -> Sight:
         return as_files(classifier.images.size, config.train.workers)
     if config.model.features is None:
         raise UserError("--features: the model was trained on features alone; name a .npz with those of these images")
-    features = OwnFeatures(config.model.features)
+    features = UserFeatures(config.model.features)
     if features.width != classifier.width:
         raise UserError(
             f"--features {features.file}: {features.width} numbers for each image, and the model takes {classifier.width}; "

@@ -1,4 +1,4 @@
-"""What a result was made of, and whether that is what is there now."""
+"""Refusals of results that were made of other images, features or weights than are there now."""
 
 from __future__ import annotations
 
@@ -6,18 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aevlp.config.config import ModelOptions
 from aevlp.core.errors import UserError
 from aevlp.data.splits import Dataset, data_fingerprint
-from aevlp.models.classifier import backbone_of
-from aevlp.training.user_features import OwnFeatures
-
-
-def origin_of(options: ModelOptions, features: OwnFeatures | None = None) -> str:
-    """Names what a classifier is made of: the user's own features, which are read unless given, or a backbone's weights."""
-    if options.features is None:
-        return backbone_of(options).fingerprint
-    return (features or OwnFeatures(options.features)).fingerprint()
 
 
 def require_same_images(path: Path, result: Mapping[str, Any], data: Dataset) -> None:

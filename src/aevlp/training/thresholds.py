@@ -16,10 +16,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.config.config import Aim, ThresholdOptions
+from aevlp.config.config import Aim, Config, ThresholdOptions
 from aevlp.core.errors import UserError
+from aevlp.core.files import write_json
 from aevlp.data.prevalence import Floats, Labels, estimated_mass, telling
+from aevlp.data.splits import Split
 from aevlp.training.calibration import Calibration, fit_calibration, from_json, logit, sigmoid
+from aevlp.training.run_folder import RunFolder
 
 FORMAT = 1
 
@@ -140,3 +143,22 @@ def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
     if list(found.classes) != list(classes):
         raise UserError(f"{file}: its classes are not the model's; make it anew with aevlp thresholds {file.parent} DATA")
     return found
+
+
+def thresholds_for(config: Config, split: Split, classes: Sequence[str], found: npt.NDArray[np.float32]) -> Thresholds:
+    """Fit thresholds to the probabilities [N, C] that a model gives the images of a split, by the options of `config`."""
+    return fit_thresholds(
+        found,
+        split.evaluation_labels,
+        classes,
+        config.thresholds,
+        is_complete=split.truth is not None,
+        expected_positives=config.train.expected_positives,
+        split=split.name,
+    )
+
+
+def write_thresholds(run: RunFolder, thresholds: Thresholds) -> None:
+    """Write the thresholds into the run and, for those who take the model alone, into the model's folder."""
+    for file in (run.model / run.thresholds.name, run.thresholds):
+        write_json(file, as_json(thresholds))

@@ -23,7 +23,7 @@ HOW = "write it with numpy.savez(FILE, features=..., images=...)"
 Values = npt.NDArray[np.floating]
 
 
-class OwnFeatures:
+class UserFeatures:
     """Rows of features by the names of their images.
 
     A name is the one that the image set has, relative to it; or a file name alone, where no two images share one.

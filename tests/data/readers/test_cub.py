@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aevlp.data import prepare, read
-from aevlp.models.prompts import benchmark_classes
+from aevlp.data.benchmarks import benchmark_classes
 
 Pictures = Callable[[list[str]], Path]
 Refusal = Callable[..., str]

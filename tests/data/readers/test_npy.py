@@ -9,7 +9,7 @@ from PIL import Image
 
 from aevlp.core.errors import UserError
 from aevlp.data import prepare, read
-from aevlp.data.single_positive import single_positives
+from aevlp.data.splits import single_positives
 from tests.cli.run import aevlp, refused
 
 Refusal = Callable[..., str]

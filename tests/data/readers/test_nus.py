@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aevlp.config.config import DataOptions
 from aevlp.data import prepare, read
-from aevlp.data.load import load
-from aevlp.models.prompts import benchmark_classes
+from aevlp.data.benchmarks import benchmark_classes
+from aevlp.data.load import DataOptions, load
 
 Pictures = Callable[[list[str]], Path]
 Refusal = Callable[..., str]

@@ -62,7 +62,6 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
     from aevlp.experiments.bench import in_loop
     from aevlp.experiments.bench.images import write_images
     from aevlp.experiments.bench.models import save_resnet
-    from aevlp.sources import Task
     from aevlp.sources.damp import Damp
     from aevlp.training.loader import TrainingOrder
     from tests.experiments.bench.tiny import RESNET
@@ -87,7 +86,7 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
 
     monkeypatch.setattr(in_loop, "pseudo_labels", kept)
     in_loop.train_in_loop(config, data, bench.accelerator)
-    source = Damp(Task(data.train, data.classes, config, None, bench.accelerator), config.source)
+    source = Damp(config.source_context(data.train, data.classes, None, bench.accelerator), config.source)
     for epoch in (1, 2):
         order = TrainingOrder(24, config.run.seed)
         order.epoch = epoch

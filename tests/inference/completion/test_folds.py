@@ -23,7 +23,7 @@ class Trainings:
     def __init__(self):
         self.told, self.options = [], []
 
-    def __call__(self, data, config, run, accelerator, **options):
+    def __call__(self, config, data, run, accelerator, **options):
         self.options.append(options)
         classifier = build_classifier(config.model, data.classes, config.run.seed)
         with torch.no_grad():
@@ -39,7 +39,7 @@ class Trainings:
 @pytest.fixture
 def trainings(monkeypatch):
     made = Trainings()
-    monkeypatch.setattr("aevlp.training.run.train_on", made)
+    monkeypatch.setattr("aevlp.inference.completion.folds.train_fold", made)
     return made
 
 

@@ -68,7 +68,7 @@ def test_splits_are_prepared_as_the_records_say(table, written):
     data = prepare(read(written(table)))
     assert data.test is not None
     assert (data.val.names, data.test.names) == (("../my photos/three\n<&>.png",), ("../my photos/nothing.png",))
-    assert np.array_equal(data.val.judged_by, [[-1, 1, 1, -1]])
+    assert np.array_equal(data.val.evaluation_labels, [[-1, 1, 1, -1]])
     assert data.train.observed[0].tolist() == [1, 1, 1, 0]
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from aevlp.data.images import BadImage
+from aevlp.data.images import BadImage, pixels_of
 from aevlp.inference.serve.pictures import picture
-from aevlp.models.classifier import pixels_of
 from tests.data.test_images import png_header
 
 

@@ -9,15 +9,15 @@ import torch
 from torch import nn
 from transformers import AutoModelForImageClassification
 
-from aevlp.config.config import ModelOptions
 from aevlp.core.errors import UserError
 from aevlp.models.checkpoint import ImageSettings
-from aevlp.models.classifier import Classifier, OwnHead, build_classifier, head_of, replace_head
+from aevlp.models.classifier import Classifier, CustomHead, build_classifier, head_of, replace_head
 from aevlp.models.heads import HEADS
 from aevlp.models.heads.boostlu import BoostOptions
 from aevlp.models.heads.latent import LatentOptions
 from aevlp.models.heads.layers import BoostedMap
 from aevlp.models.model_folder import load_classifier, save_classifier
+from aevlp.models.options import ModelOptions
 from tests.models.heads.checkpoints import IMAGE_SIZE, WIDTH, tiny, write_checkpoint
 
 CLASSES = ["ant", "bee", "cow", "dog", "eel"]
@@ -54,7 +54,7 @@ def test_a_saved_classifier_says_exactly_the_same(kind, head, options, folders, 
     again = load_classifier(tmp_path / "model").eval()
     expected = classifier.eval()(pixels)
     assert torch.equal(again(pixels), expected)
-    assert again.own == OwnHead(HEADS[head], options, WIDTH)
+    assert again.own == CustomHead(HEADS[head], options, WIDTH)
     assert again.classes == CLASSES
     assert again.images == classifier.images
     save_classifier(again, tmp_path / "copy")
@@ -225,7 +225,7 @@ class TimmWrapper(nn.Module):
 
 def test_a_head_takes_its_place_in_a_timm_network(pixels):
     network = TimmWrapper()
-    own = OwnHead(HEADS["boostlu"], BoostOptions(1.0), 6)
+    own = CustomHead(HEADS["boostlu"], BoostOptions(1.0), 6)
     replace_head(network, own)
     assert isinstance(network.timm_model.top[1], BoostedMap)
     classifier = Classifier(network, ImageSettings(IMAGE_SIZE, (0.0,) * 3, (1.0,) * 3), own)

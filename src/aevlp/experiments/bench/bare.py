@@ -11,10 +11,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from aevlp.config.config import Config
 from aevlp.core.engine import autocast, teacher_precision
-from aevlp.core.torch_threads import a_core_each
+from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.models.classifier import Classifier
 from aevlp.models.teacher import Teacher
-from aevlp.training.loop import make_optimizer
+from aevlp.training.setup import make_optimizer
 
 
 class BareTeacher:
@@ -31,7 +31,7 @@ class BareTeacher:
         if self.at_once == 1:
             found = [self._look(count) for count in self.counts]
         else:
-            with a_core_each(self.at_once) as pool:
+            with one_thread_per_core(self.at_once) as pool:
                 found = list(pool.map(self._look, self.counts))
         found[-1].cpu()  # waits for a device that computes on its own
 

@@ -18,6 +18,7 @@ from aevlp.config.config import Config
 from aevlp.core.engine import autocast, teacher_precision
 from aevlp.core.seeds import seed_for
 from aevlp.damp.labels import pseudo_labels, scores
+from aevlp.damp.options import DampOptions
 from aevlp.damp.text import class_embeddings, noise_weights, text_embeddings
 from aevlp.damp.views import ViewSettings, plan_views
 from aevlp.data.splits import Dataset
@@ -25,10 +26,9 @@ from aevlp.experiments.bench.straightforward import decoded_twice, views_of
 from aevlp.models.classifier import build_classifier
 from aevlp.models.prompts import class_prompts
 from aevlp.models.teacher import Teacher, load_teacher
-from aevlp.sources.damp import DampOptions
 from aevlp.training.evaluate import evaluate_split
 from aevlp.training.loader import ImageFiles, Item, TrainingOrder
-from aevlp.training.loop import expected_positives, make_optimizer
+from aevlp.training.setup import expected_positives, make_optimizer
 
 
 class ImagesWithViews(Items[tuple[int, Tensor, Tensor]]):

@@ -38,10 +38,10 @@ def test_probabilities(run: RunFolder, config: Config, test: Split, accelerator:
     """Float32 [N, C]: what the model of a finished run says of the test images."""
     from aevlp.models.model_folder import load_classifier
     from aevlp.training.evaluate import probabilities
-    from aevlp.training.inputs import sight_of
+    from aevlp.training.inputs import inputs_for
 
     classifier = load_classifier(run.model).to(accelerator.device)
-    return probabilities(classifier, sight_of(classifier, config)(test), accelerator)
+    return probabilities(classifier, inputs_for(classifier, config)(test), accelerator)
 
 
 def histograms(found: Floats, truth: npt.NDArray[np.int8]) -> dict[str, npt.NDArray[np.int64]]:
@@ -58,7 +58,8 @@ def distribution_sheet(request: Request, scores: Sequence[Score], data: Dataset)
     """The figure, with the CSV of its bins and a table of what is to be seen in it."""
     from aevlp.core.engine import make_accelerator
     from aevlp.experiments.reproduce import pictures
-    from aevlp.training.provenance import origin_of, require_same_origin
+    from aevlp.training.provenance import require_same_origin
+    from aevlp.training.setup import origin_of
 
     test = require_test(data)
     values: list[dict[str, Any]] = []
@@ -75,11 +76,11 @@ def distribution_sheet(request: Request, scores: Sequence[Score], data: Dataset)
             if trial.config.model.features is not None:  # the model is asked about what is in the file now
                 require_same_origin(run.path, outcome, origin_of(trial.config.model))
             found = test_probabilities(run, trial.config, test, make_accelerator(trial.config.engine))
-            for kind, counts in histograms(found, test.judged_by).items():
+            for kind, counts in histograms(found, test.evaluation_labels).items():
                 total[kind] += counts
-                means[kind].append(float(found[test.judged_by == KINDS[kind]].mean()))
+                means[kind].append(float(found[test.evaluation_labels == KINDS[kind]].mean()))
                 values += _bins(score.name, trial.seed, kind, counts)
-            low.append(100 * float((found[test.judged_by == 1] < 0.5).mean()))
+            low.append(100 * float((found[test.evaluation_labels == 1] < 0.5).mean()))
         panels[score.name] = {kind: density(counts) for kind, counts in total.items()}
         cells = [mean_and_spread(means[kind], 3) for kind in KINDS]
         rows.append([score.name, score.shown("mAP"), *cells, mean_and_spread(low, 1)])

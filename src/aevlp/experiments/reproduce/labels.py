@@ -90,12 +90,11 @@ def _judged(trial: Trial, data: Dataset, accelerator: Any) -> dict[str, Any]:
     """A line per epoch with the figures, 0 to 1, of its labels, the average so far and all labels so far together."""
     from aevlp.damp.quality import Quality
     from aevlp.data.splits import data_fingerprint
-    from aevlp.sources import Task
     from aevlp.sources.damp import Damp
 
     config = trial.config
     assert data.train.truth is not None
-    task = Task(data.train, data.classes, config, store_root(config.run.store), accelerator, data.val)
+    task = config.source_context(data.train, data.classes, store_root(config.run.store), accelerator, data.val)
     source = Damp(task, config.source)
     source.fill()
     quality = Quality(data.train.observed, data.train.truth)

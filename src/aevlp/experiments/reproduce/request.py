@@ -127,9 +127,13 @@ def _parser(target: Target, values: Mapping[str, Any]) -> Parser:
     for key, option in all_options().items():
         for name in option.names:
             if key in own:
-                parser.strangers[name] = f"{name} is what the rows of {target.name} differ in; leave it out"
+                parser.foreign_options[name] = f"{name} is what the rows of {target.name} differ in; leave it out"
             elif key not in by_key:
-                parser.strangers[name] = f"{name} is not an option of what {target.name} trains: {', '.join(target.methods)}"
+                parser.foreign_options[name] = (
+                    f"{name} is not an option of what {target.name} trains: {', '.join(target.methods)}"
+                )
     for name in ("--method", "--methods"):
-        parser.strangers[name] = f"{name}: {target.name} has methods of its own: {', '.join(target.methods)}; see aevlp compare"
+        parser.foreign_options[name] = (
+            f"{name}: {target.name} has methods of its own: {', '.join(target.methods)}; see aevlp compare"
+        )
     return parser

@@ -18,7 +18,6 @@ from aevlp.data.prevalence import Labels, observed_like
 from aevlp.data.splits import Dataset, Split
 from aevlp.inference.completion.records import Completed, Opinion
 from aevlp.inference.completion.weighing import Flags, Question, Said, Weighing, estimated_question, question, weigh
-from aevlp.sources import Task
 from aevlp.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt
     if request.asks_teacher:
         from aevlp.sources.damp import Damp
 
-        task = Task(data.train, data.classes, config, request.root, accelerator, data.val)
+        task = config.source_context(data.train, data.classes, request.root, accelerator, data.val)
         source = config.method.source.make(task, config.source)
         assert isinstance(source, Damp)
         if source.options.tune:
@@ -136,10 +135,10 @@ def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt
     elif request.run is not None:
         from aevlp.models.model_folder import load_classifier
         from aevlp.training.evaluate import probabilities
-        from aevlp.training.inputs import sight_of
+        from aevlp.training.inputs import inputs_for
 
         classifier = load_classifier(request.run.model).to(accelerator.device)
-        sight = sight_of(classifier, config)
+        sight = inputs_for(classifier, config)
         for split in (data.train, data.val):
             said[split.name]["model"] = probabilities(classifier, sight(split), accelerator)
     return said
@@ -154,7 +153,7 @@ def _weighed_on(request: Request) -> list[Split]:
 
 def _refuse_unanswerable(request: Request) -> None:
     """Refuses what cannot be done without any label, before the work begins."""
-    if any((split.judged_by == 1).any() for split in _weighed_on(request)):
+    if any((split.evaluation_labels == 1).any() for split in _weighed_on(request)):
         return
     place = request.data.train.root
     if request.min_precision is not None:
@@ -166,7 +165,7 @@ def _refuse_unanswerable(request: Request) -> None:
 def _question(request: Request, said: Mapping[str, Said]) -> tuple[Question | None, Said]:
     """(what the witnesses can be weighed by, what they said of it); None: there is nothing."""
     splits = _weighed_on(request)
-    labels: Labels = np.concatenate([split.judged_by for split in splits])
+    labels: Labels = np.concatenate([split.evaluation_labels for split in splits])
     rows = np.unique(np.linspace(0, len(labels) - 1, JUDGED).round().astype(np.intp))
     observed = labels[rows]
     on = {name: np.concatenate([said[split.name][name] for split in splits])[rows] for name in said["val"]}
@@ -205,7 +204,7 @@ def _verdict(weighing: Weighing, said: Said, split: Split) -> Verdict:
 def _without_labels(request: Request, said: Said, split: Split) -> Verdict:
     """The verdict where no label is known: by DAMP's rule on the mean scores of all draws, or by the thresholds of the run."""
     if "teacher" in said:
-        from aevlp.sources.damp import DampOptions
+        from aevlp.damp.options import DampOptions
 
         scores, options = said["teacher"].astype(np.float64), request.config.source
         assert isinstance(options, DampOptions)

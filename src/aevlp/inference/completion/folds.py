@@ -13,7 +13,13 @@ import numpy.typing as npt
 from aevlp.config.config import Config
 from aevlp.core.seeds import seed_for
 from aevlp.data.splits import Dataset, data_fingerprint
+from aevlp.models.model_folder import load_classifier
+from aevlp.training.evaluate import probabilities
+from aevlp.training.finalize import evaluate_best, write_result
+from aevlp.training.inputs import inputs_for
+from aevlp.training.run import run
 from aevlp.training.run_folder import RunFolder
+from aevlp.training.user_features import UserFeatures
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -23,7 +29,7 @@ Probabilities = npt.NDArray[np.float32]
 
 
 def out_of_fold(
-    config: Config, data: Dataset, run: RunFolder, folds: int, accelerator: Accelerator
+    config: Config, data: Dataset, base: RunFolder, folds: int, accelerator: Accelerator
 ) -> tuple[Probabilities, Probabilities]:
     """Float32 [N, C] of the training and of the validation images.
 
@@ -31,30 +37,31 @@ def out_of_fold(
     A validation image is judged by one of the models, as a training image is, so that what is learnt on the one holds for the
     other.
     """
-    from aevlp.models.model_folder import load_classifier
-    from aevlp.training.evaluate import probabilities
-    from aevlp.training.inputs import sight_of
-    from aevlp.training.run import train_on
-    from aevlp.training.user_features import OwnFeatures
 
     config = replace(config, run=replace(config.run, report=False))
     splits = (data.train, data.val)
     fold_of = [_folds(len(split.names), folds, config.run.seed) for split in splits]
     found = tuple(np.empty((len(split.names), len(data.classes)), np.float32) for split in splits)
-    features = "" if config.model.features is None else OwnFeatures(config.model.features).fingerprint()
+    features = "" if config.model.features is None else UserFeatures(config.model.features).fingerprint()
     for fold in range(folds):
         others = Dataset(data.classes, data.train.part(np.flatnonzero(fold_of[0] != fold)), data.val, None)
-        at = RunFolder(run.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others, features)}")
+        at = RunFolder(base.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others, features)}")
         if at.read_result() is None:
             log.info("fold %d of %d: training into %s", fold + 1, folds, at.path)
-            train_on(others, config, at, accelerator, resume=at.config.is_file())
+            train_fold(config, others, at, accelerator, resume=at.config.is_file())
         classifier = load_classifier(at.model).to(accelerator.device)
-        sight = sight_of(classifier, config)
+        sight = inputs_for(classifier, config)
         for split, own, table in zip(splits, fold_of, found, strict=True):
             rows = np.flatnonzero(own == fold)
             if len(rows):
                 table[rows] = probabilities(classifier, sight(split.part(rows)), accelerator)
     return found[0], found[1]
+
+
+def train_fold(config: Config, data: Dataset, folder: RunFolder, accelerator: Accelerator, *, resume: bool) -> None:
+    """Train one fold's model, or continue with it; `result.json` in its folder says that it is done."""
+    with run(config, data, folder, accelerator, resume=resume) as trained:
+        write_result(trained, evaluate_best(trained))
 
 
 def _folds(count: int, folds: int, seed: int) -> npt.NDArray[np.intp]:

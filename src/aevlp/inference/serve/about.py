@@ -10,13 +10,13 @@ from aevlp.inference.serve.answers import About, Correction, Limits
 from aevlp.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from aevlp.inference.model_location import Places
+    from aevlp.inference.model_location import ModelLocation
     from aevlp.inference.predictor import TrainedModel
 
 FIGURES = ("mAP", "mAP_present", "val_mAP", "labels", "epochs", "best_epoch", "seed")
 
 
-def about(places: Places, model: TrainedModel, limits: Limits) -> About:
+def about(places: ModelLocation, model: TrainedModel, limits: Limits) -> About:
     """What there is to say of a model of images. No path of this machine is in it."""
     run = RunFolder(places.model.resolve().parent)
     is_run = run.config.is_file()

@@ -6,10 +6,10 @@ The files load without torch; the modules they make are in `layers`.
 from importlib import import_module
 from pkgutil import iter_modules
 
-from aevlp.models.heads.registry import HEADS, HeadKind, HeadOptions, register_head
+from aevlp.models.heads.registry import HEADS, HeadKind, register_head
 
 for _module in iter_modules(__path__):
     if _module.name != "layers":
         import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["HEADS", "HeadKind", "HeadOptions", "register_head"]
+__all__ = ["HEADS", "HeadKind", "register_head"]

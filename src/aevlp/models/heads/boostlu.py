@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from aevlp.core.citations import BOOST
 from aevlp.core.errors import require
-from aevlp.models.heads.registry import HeadOptions, register_head
+from aevlp.core.options import Options
+from aevlp.models.heads.registry import register_head
 
 if TYPE_CHECKING:
     from torch import nn
 
 
 @dataclass(frozen=True)
-class BoostOptions(HeadOptions):
+class BoostOptions(Options):
     """Options of the boosted class map."""
 
     factor: float = 5.0

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from aevlp.core.citations import MUTUAL_INFORMATION
 from aevlp.core.errors import require
-from aevlp.models.heads.registry import HeadOptions, register_head
+from aevlp.core.options import Options
+from aevlp.models.heads.registry import register_head
 
 if TYPE_CHECKING:
     from torch import nn
 
 
 @dataclass(frozen=True)
-class LatentOptions(HeadOptions):
+class LatentOptions(Options):
     """Options of the latent head."""
 
     size: int = 256

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aevlp.core.options import Options
 from aevlp.core.summaries import summary_of
 
 if TYPE_CHECKING:
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
 
 OWN_TYPE = "aevlp"
 """The model type of a folder that transformers must not take for a plain one."""
-
-
-@dataclass(frozen=True)
-class HeadOptions:
-    """Options of a head, as the user sets them (`--NAME.KEY`); a head with options derives its own dataclass."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class HeadKind:
 
     name: str
     make: Callable[[int, int, Any], nn.Module]  # (D, C, options)
-    options: type[HeadOptions]
+    options: type[Options]
     sees_map: bool
     paper: str
 
@@ -46,7 +42,7 @@ Make = TypeVar("Make", bound="Callable[[int, int, Any], nn.Module]")
 
 
 def register_head(
-    name: str, options: type[HeadOptions] = HeadOptions, *, sees_map: bool = False, paper: str = ""
+    name: str, options: type[Options] = Options, *, sees_map: bool = False, paper: str = ""
 ) -> Callable[[Make], Make]:
     """A decorator that enters a function that makes a head under `name`."""
 

@@ -46,7 +46,6 @@ def _labels(bench: Bench, scenes: int, repeats: int) -> Row:
     from aevlp.config.recipe import build_config, read_recipe, recipe_file
     from aevlp.data.load import load
     from aevlp.experiments.demo.scenes import write_world
-    from aevlp.sources import Task
     from aevlp.sources.damp import Damp
 
     write_world(bench.folder / "world", train=scenes, test=1)
@@ -55,12 +54,12 @@ def _labels(bench: Bench, scenes: int, repeats: int) -> Row:
         values = read_recipe(recipe_file("demo")) | {"teacher.precision": precision, "damp.draws": 1}
         config = build_config("demo", "aevlp", values)
         data = load(bench.folder / "world", config.data, bench.folder / "views")
-        source = Damp(Task(data.train, data.classes, config, bench.folder / "views", bench.accelerator), config.source)
+        source = Damp(config.source_context(data.train, data.classes, bench.folder / "views", bench.accelerator), config.source)
         source.fill()
-        store = source.looks.store
+        store = source.views.store
         assert store is not None
         labels.append(source.labels(1).numpy())
-        seen.append(np.concatenate([store.read(0, shard) for shard in range(len(source.looks.shards))]).astype(np.float32))
+        seen.append(np.concatenate([store.read(0, shard) for shard in range(len(source.views.shards))]).astype(np.float32))
     changed = float((labels[0] != labels[1]).mean())
     either = (labels[0] == 1) | (labels[1] == 1)
     return Row(

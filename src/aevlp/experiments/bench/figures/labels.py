@@ -17,7 +17,6 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
 
     from aevlp.config.recipe import build_config
     from aevlp.data.splits import Split
-    from aevlp.sources import Task
     from aevlp.sources.damp import Damp
 
     rng = np.random.default_rng(0)
@@ -28,8 +27,8 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     split = Split("train", bench.folder, files, digests=files, observed=observed, truth=None)
     config = build_config("default", "aevlp", {"teacher.name": "aevlp.experiments.bench.models:Onlooker", "damp.draws": DRAWS})
     names = [f"class {number}" for number in range(classes)]
-    source = Damp(Task(split, names, config, bench.folder / "views", bench.accelerator), config.source)
-    store = source.looks.store
+    source = Damp(config.source_context(split, names, bench.folder / "views", bench.accelerator), config.source)
+    store = source.views.store
     assert store is not None
     shards = [shard for draw, shard in store.missing(DRAWS) if draw == 0]
     for draw, shard in store.missing(DRAWS):

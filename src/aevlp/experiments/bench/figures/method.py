@@ -46,15 +46,15 @@ def method(
     teacher's views of an image cost about six times a training step on it.
     """
     from aevlp.config.recipe import build_config, read_recipe, recipe_file
+    from aevlp.damp.options import DampOptions
     from aevlp.data.load import load
     from aevlp.experiments.bench.bare import BareStep, BareTeacher
     from aevlp.experiments.bench.images import write_images
     from aevlp.experiments.bench.in_loop import train_in_loop
     from aevlp.experiments.bench.models import save_clip, save_resnet
+    from aevlp.experiments.train import train_run
     from aevlp.models.classifier import build_classifier
     from aevlp.models.teacher import load_teacher
-    from aevlp.sources.damp import DampOptions
-    from aevlp.training.run import start_training
     from aevlp.training.run_folder import RunFolder
 
     write_images(bench.folder / "set", train=train, val=val, width=width, height=height)
@@ -78,7 +78,7 @@ def method(
     def run(config: Config, images: Path, store: Path) -> None:
         out = bench.folder / f"run-{len(list(bench.folder.glob('run-*')))}"
         own = replace(config, run=replace(config.run, store=str(store)))
-        start_training(own, images, RunFolder(out), accelerator=bench.accelerator)
+        train_run(own, images, RunFolder(out), accelerator=bench.accelerator)
 
     def first() -> None:
         stores.append(bench.folder / f"views-{len(stores)}")

@@ -37,14 +37,14 @@ def predict(
     import torch
 
     from aevlp.experiments.bench.images import write_images
-    from aevlp.inference.model_location import places_of
+    from aevlp.inference.model_location import locate_model
     from aevlp.inference.predict import answers, write_predictions
     from aevlp.inference.prediction_formats import FORMATS
     from aevlp.inference.predictor import TrainedModel
 
     names = list(map(str, write_images(bench.folder / "set", train=images, width=width, height=height)))
     folder = _save_model(bench.folder, side, backbone)
-    model = TrainedModel(places_of(folder), device=bench.accelerator.device, precision="fp32")
+    model = TrainedModel(locate_model(folder), device=bench.accelerator.device, precision="fp32")
     layout = FORMATS["csv"](model.classes, has_labels=False)
 
     def from_files() -> None:
@@ -85,11 +85,11 @@ def predict(
 
 def _save_model(folder: Path, side: int, backbone: Mapping[str, Any]) -> Path:
     """The folder of a classifier with random weights."""
-    from aevlp.config.config import ModelOptions
     from aevlp.experiments.bench.models import save_resnet
     from aevlp.experiments.demo.scenes import CLASSES
     from aevlp.models.classifier import build_classifier
     from aevlp.models.model_folder import save_classifier
+    from aevlp.models.options import ModelOptions
 
     options = ModelOptions(save_resnet(folder / "resnet", side=side, **backbone), side)
     save_classifier(build_classifier(options, list(CLASSES), seed=0), folder / "model")
@@ -103,7 +103,7 @@ def _bare(
     import torch
     from transformers import AutoModelForImageClassification
 
-    from aevlp.core.torch_threads import a_core_each
+    from aevlp.core.torch_threads import one_thread_per_core
     from aevlp.models.checkpoint import quiet_loading
 
     layout = torch.channels_last if is_laid_out else torch.contiguous_format
@@ -122,7 +122,7 @@ def _bare(
         if at_once == 1:
             found = [look(count) for count in counts]
         else:
-            with a_core_each(at_once) as pool:
+            with one_thread_per_core(at_once) as pool:
                 found = list(pool.map(look, counts))
         found[-1].cpu()  # waits for a device that computes on its own
 
@@ -136,11 +136,11 @@ def predict_memory(
     bench: Bench, *, repeats: int = 1, images: int = 20_000, different: int = 200, side: int = 64, backbone: str = "demo"
 ) -> list[Row]:
     """One row: `aevlp predict` in processes of their own on a folder of names, `different` files of 64 x 64 under many names."""
-    from aevlp.config.config import ModelOptions
     from aevlp.experiments.bench.images import patchwork, write_images
     from aevlp.experiments.demo.scenes import CLASSES
     from aevlp.models.classifier import build_classifier
     from aevlp.models.model_folder import save_classifier
+    from aevlp.models.options import ModelOptions
 
     files = write_images(bench.folder / "set", train=different, width=64, height=64, picture=patchwork)
     save_classifier(build_classifier(ModelOptions(backbone, side), list(CLASSES), seed=0), bench.folder / "model")

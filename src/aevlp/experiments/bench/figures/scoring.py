@@ -27,13 +27,14 @@ def scoring(
     import torch
 
     from aevlp.core.engine import teacher_precision
-    from aevlp.damp.scoring import Job, Scorer
+    from aevlp.damp.options import DampOptions
+    from aevlp.damp.scoring import Scorer
     from aevlp.damp.views import ViewSettings
     from aevlp.experiments.bench.bare import BareTeacher
     from aevlp.experiments.bench.images import write_images
     from aevlp.experiments.bench.models import save_clip
     from aevlp.models.teacher import load_teacher
-    from aevlp.sources.damp import DampOptions
+    from aevlp.store.fill import Job
 
     paths = write_images(bench.folder / "set", train=images, width=width, height=height)
     device = bench.accelerator.device

@@ -31,9 +31,10 @@ def step(
     from aevlp.experiments.bench.images import write_images
     from aevlp.experiments.bench.models import save_resnet
     from aevlp.models.classifier import build_classifier
-    from aevlp.sources import Moment
-    from aevlp.training.loader import ImageFiles, TrainingOrder
-    from aevlp.training.loop import Stage, expected_positives, gather_parts, make_optimizer, train_epoch
+    from aevlp.training.loop import Learning, phases, train_epoch
+    from aevlp.training.run_folder import RunFolder
+    from aevlp.training.setup import prepare
+    from aevlp.training.state import resume_or_start
 
     write_images(bench.folder / "set", train=images, val=4, width=width, height=height)
     values = {
@@ -48,20 +49,12 @@ def step(
     config = build_config("default", "aevlp", values)
     store = bench.folder / "views"
     data = load(bench.folder / "set", config.data, store)
-    parts = gather_parts(config, data, store, bench.accelerator)
-    parts.source.fill()
-    expected = expected_positives(config, data, parts.source)
-    model, optimizer = bench.accelerator.prepare(parts.classifier, make_optimizer(parts.classifier, config.train))
-    order = TrainingOrder(images, config.run.seed)
-    files = ImageFiles(data.train.paths, side, workers)
-    batches = files.batches(order, batch_size, bench.accelerator)
-
-    stage = Stage(config, parts, model, optimizer, files, batches, expected, bench.accelerator)
-    first = Moment(1, config.train.epochs, expected, probabilities=lambda: parts.labels, features=lambda: parts.labels)
+    setup = prepare(config, data, store, bench.accelerator)
+    learning = Learning.of(resume_or_start(setup, RunFolder(bench.folder / "run")), phases(setup)[0])
 
     def epoch() -> None:
-        parts.source.begin(first)
-        train_epoch(stage, 1)
+        setup.source.begin_epoch(learning.context(1))
+        train_epoch(learning, 1)
 
     bare = BareStep(build_classifier(config.model, data.classes, config.run.seed), config, bench.accelerator)
     counts = [min(batch_size, images - first) for first in range(0, images, batch_size)]

@@ -33,11 +33,12 @@ def views(
 def _compared(bench: Bench, augment: bool, repeats: int, images: int, width: int, height: int, side: int, grid: int) -> Row:
     import torch
 
-    from aevlp.damp.scoring import Job, Scorer
+    from aevlp.damp.scoring import Scorer
     from aevlp.damp.views import ViewSettings
     from aevlp.experiments.bench import straightforward
     from aevlp.experiments.bench.images import write_images
     from aevlp.experiments.bench.models import Onlooker
+    from aevlp.store.fill import Job
 
     kind = "with augmentation" if augment else "without augmentation"
     paths = write_images(bench.folder / kind, train=images, width=width, height=height)

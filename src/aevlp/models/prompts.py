@@ -10,10 +10,10 @@ from pathlib import Path
 import yaml
 
 from aevlp.core.errors import UserError, did_you_mean
-from aevlp.core.yaml_nodes import line_of, read_nodes
+from aevlp.core.yaml_lines import line_of, read_nodes
+from aevlp.data.benchmarks import PROMPT_TABLES
 from aevlp.data.classes import some
 
-FOLDER = Path(__file__).parent
 NO_TABLE = "none"
 """What a user says for the class names themselves."""
 NULL = "tag:yaml.org,2002:null"
@@ -24,18 +24,13 @@ Prompts = tuple[str, ...]
 
 def prompt_tables() -> list[str]:
     """The tables that come with the package, one per benchmark."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
-
-
-def benchmark_classes(name: str) -> tuple[str, ...]:
-    """The class names of a benchmark (voc, coco, nus, cub) in its official order."""
-    return tuple(read_table(table_file(name)))
+    return sorted(path.stem for path in PROMPT_TABLES.glob("*.yaml"))
 
 
 def table_file(name: str) -> Path:
     """The file of a table: one that comes with the package, or a path to one's own."""
     shipped = prompt_tables()
-    path = FOLDER / f"{name}.yaml" if name in shipped else Path(name)
+    path = PROMPT_TABLES / f"{name}.yaml" if name in shipped else Path(name)
     if not path.exists():
         raise UserError(
             f"--prompts {name}: no such table or file{did_you_mean(name, shipped)}; "

@@ -2,7 +2,15 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
+
+import yaml
+
+from aevlp.core.yaml_lines import read_nodes
+
+PROMPT_TABLES = Path(__file__).parent
+"""Folder of the prompt tables, NAME.yaml: a line `class: prompt` per class, in the official order."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +43,18 @@ class Benchmark:
     @property
     def classes(self) -> tuple[str, ...]:
         """The class names, in the official order."""
-        from aevlp.models.prompts import benchmark_classes
-
         return benchmark_classes(self.name)
 
     def source(self, piece: str) -> str:
         """For the end of a message: where an official piece comes from."""
         return f"it is in {self.archives[piece]} (see {self.page})"
+
+
+def benchmark_classes(name: str) -> tuple[str, ...]:
+    """Return the class names of a benchmark (voc, coco, nus, cub) in its official order: the keys of its prompt table."""
+    table = read_nodes(PROMPT_TABLES / f"{name}.yaml")
+    assert isinstance(table, yaml.MappingNode)
+    return tuple(key.value for key, _ in table.value)
 
 
 def _benchmark(

@@ -1,0 +1,50 @@
+"""The figures of a trained run: thresholds, the evaluation of the best epoch's model, `result.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aevlp.data.splits import Split
+from aevlp.models.classifier import Classifier
+from aevlp.models.model_folder import load_classifier
+from aevlp.training.evaluate import Metrics, evaluate, probabilities
+from aevlp.training.results import summarize
+from aevlp.training.run import TrainedRun
+from aevlp.training.thresholds import Thresholds, thresholds_for, write_thresholds
+
+
+@dataclass(frozen=True)
+class FinalEvaluation:
+    """The best epoch's model and what it finds; the same in every process."""
+
+    classifier: Classifier
+    thresholds: Thresholds
+    split: Split  # the test split or, without one, the validation split
+    probabilities: npt.NDArray[np.float32]  # [N, C] of its images
+    test: Metrics | None  # None: there is no test split
+
+
+def evaluate_best(trained: TrainedRun) -> FinalEvaluation:
+    """Fit the thresholds on the validation images and evaluate the best epoch's model on the test images."""
+    setup, data, accelerator = trained.setup, trained.setup.data, trained.setup.accelerator
+    best = load_classifier(trained.folder.model).to(accelerator.device)
+    on_val = probabilities(best, trained.inputs(data.val), accelerator)
+    thresholds = thresholds_for(setup.config, data.val, data.classes, on_val)
+    if data.test is None:
+        return FinalEvaluation(best, thresholds, data.val, on_val, None)
+    on_test = probabilities(best, trained.inputs(data.test), accelerator)
+    metrics = evaluate(on_test, data.test.evaluation_labels, data.classes, thresholds.above(on_test))
+    return FinalEvaluation(best, thresholds, data.test, on_test, metrics)
+
+
+def write_result(trained: TrainedRun, final: FinalEvaluation) -> dict[str, Any]:
+    """Write `thresholds.json`, then `result.json`, which makes the run a finished one; return the content of the latter."""
+    result = summarize(trained.state, final.test)
+    if trained.setup.accelerator.is_main_process:
+        write_thresholds(trained.folder, final.thresholds)
+        trained.folder.write_result(result)
+    return result

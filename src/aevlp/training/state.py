@@ -1,0 +1,114 @@
+"""The state of a training: everything that changes from epoch to epoch, and so everything that a checkpoint holds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from aevlp.core.errors import UserError
+from aevlp.core.progress import duration
+from aevlp.damp.quality import Quality
+from aevlp.data.splits import data_fingerprint
+from aevlp.models.classifier import head_of
+from aevlp.training.run_folder import RunFolder
+from aevlp.training.setup import TrainingSetup, expected_positives, make_optimizer
+
+log = logging.getLogger("aevlp")
+
+
+@dataclass
+class TrainState:
+    """A training after some epochs."""
+
+    setup: TrainingSetup
+    fingerprint: str  # of the images, labels and classes
+    expected_positives: float | None
+    quality: Quality | None  # of the pseudo-labels, where the true labels are known
+    optimizer: torch.optim.Optimizer
+    history: list[dict[str, Any]] = field(default_factory=list)  # a line of metrics.jsonl per finished epoch
+
+    @property
+    def epoch(self) -> int:
+        """Finished epochs."""
+        return len(self.history)
+
+    @property
+    def learner(self) -> nn.Module:
+        """The weights that a checkpoint keeps: in linear mode the backbone never changes."""
+        setup = self.setup
+        return head_of(setup.classifier.network) if setup.config.train.mode == "linear" else setup.classifier
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the content of a checkpoint."""
+        scaler = self.setup.accelerator.scaler
+        return {
+            "data": self.fingerprint,
+            "origin": self.setup.origin,
+            "history": self.history,
+            "expected_positives": self.expected_positives,
+            "model": self.learner.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": None if scaler is None else scaler.state_dict(),
+            "source": self.setup.source.state_dict(),
+            "quality": None if self.quality is None else self.quality.state_dict(),
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Continue from a checkpoint. The source has taken its own part before the store was filled."""
+        self.learner.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.history = saved["history"]
+        if self.quality is not None:
+            self.quality.load_state_dict(saved["quality"])
+        if (scaler := self.setup.accelerator.scaler) is not None:
+            scaler.load_state_dict(saved["scaler"])
+
+
+def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
+    """Return the state of the run's last checkpoint, or a new one; the source is filled and everything is on the device."""
+    config, data, source = setup.config, setup.data, setup.source
+    fingerprint, saved = data_fingerprint(setup.data), run.load_checkpoint()
+    if saved is not None:
+        _require_same_start(saved, setup, fingerprint, run)
+        source.load_state_dict(saved["source"])
+    source.fill()
+    expected = expected_positives(config, data, source) if saved is None else saved["expected_positives"]
+    has_quality = config.method.source.name != "none" and config.method.source.yields == "pseudo"
+    quality = Quality(data.train.observed, data.train.truth) if has_quality and data.train.truth is not None else None
+    setup.classifier.to(setup.accelerator.device)
+    optimizer = setup.accelerator.prepare(make_optimizer(setup.classifier, config.train, source))
+    state = TrainState(setup, fingerprint, expected, quality, optimizer)
+    if saved is not None:
+        state.load_state_dict(saved)
+        log.info("resumed after epoch %d", state.epoch)
+    return state
+
+
+def _require_same_start(saved: dict[str, Any], setup: TrainingSetup, fingerprint: str, run: RunFolder) -> None:
+    """Refuse a checkpoint of other images or, unless it holds all weights, of another backbone or other features."""
+    if saved["data"] != fingerprint:
+        raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
+    if setup.config.train.mode != "full" and saved["origin"] != setup.origin:
+        other = "other features; give the same --features" if setup.features else "other weights of its backbone; put them back"
+        raise UserError(f"--resume: {run.path} was started on {other}, or choose another --out")
+
+
+def best_epoch(history: Sequence[dict[str, Any]]) -> int:
+    """Return the epoch with the best validation mAP, the first of equals."""
+    values = [line["val_mAP"] for line in history]
+    return values.index(max(values)) + 1
+
+
+def describe_epoch(line: dict[str, Any], epochs: int, seconds: float, *, is_best: bool) -> str:
+    """Describe an epoch in one line."""
+    text = f"epoch {line['epoch']} of {epochs}: loss {line['loss']:.4f}, val mAP {line['val_mAP']:.2f}"
+    if line["pseudo_labels"] is not None:
+        figures = line["pseudo_labels"]
+        shown = [f"{100 * figures[k]:.1f}" if figures[k] is not None else "-" for k in ("epoch_precision", "epoch_recall")]
+        text += f", pseudo-labels precision {shown[0]} recall {shown[1]}"
+    return f"{text}, {line['images_per_second']:.0f} images/s, {duration(seconds)}{', best so far' if is_best else ''}"
