@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.distributions import Beta, kl_divergence
 
-from aevlp.sources import enhancement
-from aevlp.sources.enhancement import Graph, Network, divergence_from_uniform, enhancement_loss, nearest, standardised
+from aevlp.models import label_enhancer as enhancement
+from aevlp.models.label_enhancer import Graph, Network, divergence_from_uniform, enhancement_loss, nearest, standardised
 from tests.sources.tasks import make, moment, some_labels, through_a_file
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from aevlp.config.methods import Method
 from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError, require
-from aevlp.core.options import Options
+from aevlp.core.options import Above, AtLeast, Between, Options
 from aevlp.data.load import DataOptions
 from aevlp.data.splits import Split
 from aevlp.losses.registry import LossOptions
@@ -27,7 +27,7 @@ Aim = Literal["f1", "precision", "count"]
 
 
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(Options, section="train"):
     """The training loop."""
 
     mode: Literal["full", "linear", "linear-then-full"] = "full"
@@ -35,64 +35,51 @@ class TrainOptions:
     head rate 1e-3, no early stop); linear-then-full: first the head alone, then both."""
     linear_init: int = 2
     """Epochs of the head alone in the mode linear-then-full; the schedules of gr and gpr begin after them."""
-    epochs: int = 8
+    epochs: Annotated[int, AtLeast(1)] = 8
     """Epochs; the schedules of the losses stretch over them."""
-    batch_size: int = 16
+    batch_size: Annotated[int, AtLeast(1)] = 16
     """Images per step, over all processes together (VOC, CUB 8)."""
     optimizer: Literal["adam", "adamax"] = "adam"
     """What takes the steps."""
-    learning_rate: float = 1e-5
+    learning_rate: Annotated[float, AtLeast(0)] = 1e-5
     """Learning rate of the backbone."""
-    head_learning_rate: float = 1e-4
+    head_learning_rate: Annotated[float, AtLeast(0)] = 1e-4
     """Learning rate of the head."""
-    expected_positives: float | None = None
+    expected_positives: Annotated[float, Above(0)] | None = None
     """Positives an image is expected to have (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4), for some losses, and for thresholds without
     complete validation labels; null: estimated from the data."""
-    patience: int | None = 2
+    patience: Annotated[int, AtLeast(1)] | None = 2
     """Stop after this many epochs without a new best validation mAP; null: never."""
-    max_drop: float | None = 2.0
+    max_drop: Annotated[float, AtLeast(0)] | None = 2.0
     """Stop when validation mAP falls more than this many points under the best; null: never."""
-    workers: int = 2
+    workers: Annotated[int, AtLeast(1)] = 2
     """Threads that read images ahead."""
 
     def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.epochs >= 1, "train.epochs", "at least 1", self.epochs)
+        """Check that the warm-up is shorter than the training."""
+        super().__post_init__()
         if self.mode == "linear-then-full":
             fits = 1 <= self.linear_init < self.epochs
             require(fits, "train.linear_init", f"at least 1 and below the number of epochs ({self.epochs})", self.linear_init)
-        require(self.batch_size >= 1, "train.batch_size", "at least 1", self.batch_size)
-        require(self.learning_rate >= 0, "train.learning_rate", "at least 0", self.learning_rate)
-        require(self.head_learning_rate >= 0, "train.head_learning_rate", "at least 0", self.head_learning_rate)
-        expected = self.expected_positives
-        require(expected is None or expected > 0, "train.expected_positives", "above 0", expected)
-        require(self.max_drop is None or self.max_drop >= 0, "train.max_drop", "at least 0", self.max_drop)
-        require(self.patience is None or self.patience >= 1, "train.patience", "at least 1", self.patience)
-        require(self.workers >= 1, "train.workers", "at least 1", self.workers)
 
 
 @dataclass(frozen=True)
-class ThresholdOptions:
+class ThresholdOptions(Options, section="thresholds"):
     """What the thresholds are chosen for."""
 
     aim: Aim = "f1"
     """f1: the best F1 on validation images; precision: as many labels as a precision allows; count: as many as there are."""
-    precision: float = 0.9
+    precision: Annotated[float, Between(0, 1, excludes_low=True)] = 0.9
     """The precision wanted with the aim precision."""
-    shrinkage: float = 10.0
+    shrinkage: Annotated[float, AtLeast(0)] = 10.0
     """Examples with which a class's own threshold weighs as much as the one for all classes; 0: no shrinking."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(0 < self.precision <= 1, "thresholds.precision", "above 0 and at most 1", self.precision)
-        require(self.shrinkage >= 0, "thresholds.shrinkage", "at least 0", self.shrinkage)
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(Options):
     """Options of a run without a section."""
 
-    seed: int = 0
+    seed: Annotated[int, AtLeast(0)] = 0
     """Seed of the head, the order of the images, their flips, the text noise and the recombination of draws."""
     compat: Literal["paper", "released-code"] = "paper"
     """Follow the paper, or the departures of its authors' released code."""
@@ -102,10 +89,6 @@ class RunOptions:
     """Folder of the view store (also: AEVLP_CACHE); none: keep nothing on disk. null: ~/.cache/aevlp/views."""
     report: bool = True
     """Write a page about the run, report.html, at its end."""
-
-    def __post_init__(self) -> None:
-        """Checks the seed."""
-        require(self.seed >= 0, "seed", "at least 0", self.seed)
 
 
 @dataclass(frozen=True)
@@ -184,7 +167,7 @@ class Config:
         }
 
     def _own_sections(self) -> dict[str, Any]:
-        own = {"teacher": self.teacher, "loss": self.loss, self.method.source.name: self.source}
+        own: dict[str, Any] = {"teacher": self.teacher, "loss": self.loss, self.method.source.name: self.source}
         if self.method.head is not None:
             own[self.method.head.name] = self.head
         return {name: own[name] for name in self.method.sections}

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from aevlp.core.errors import UserError
+from aevlp.core.options import Options
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EngineOptions:
+class EngineOptions(Options):
     """What computes, and in what precision; options without a section."""
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

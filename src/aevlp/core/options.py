@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.errors import UserError, did_you_mean, require
 
 # Options that people type often have a short name beside their full one.
 SHORT_NAMES = {
@@ -35,8 +35,62 @@ SHORT_NAMES = {
 
 
 @dataclass(frozen=True)
+class Range:
+    """The values that an option may have: `Annotated[int, AtLeast(1)]`. None stands for no limit."""
+
+    low: float | None = None
+    high: float | None = None
+    excludes_low: bool = False
+    excludes_high: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        is_high_enough = self.low is None or (value > self.low if self.excludes_low else value >= self.low)
+        return is_high_enough and (self.high is None or (value < self.high if self.excludes_high else value <= self.high))
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{'above' if self.excludes_low else 'at least'} {self.low:g}"
+        if self.excludes_low:
+            return f"above {self.low:g} and {'below' if self.excludes_high else 'at most'} {self.high:g}"
+        return f"from {self.low:g} to {'below ' if self.excludes_high else ''}{self.high:g}"
+
+
+def AtLeast(low: float) -> Range:
+    """Return the range of `low` and everything above it."""
+    return Range(low)
+
+
+def Above(low: float) -> Range:
+    """Return the range of everything above `low`."""
+    return Range(low, excludes_low=True)
+
+
+def Between(low: float, high: float, *, excludes_low: bool = False, excludes_high: bool = False) -> Range:
+    """Return the range from `low` to `high`."""
+    return Range(low, high, excludes_low, excludes_high)
+
+
+@dataclass(frozen=True)
 class Options:
-    """Base of the dataclasses whose fields are options. The text below a field is its help."""
+    """Base of the dataclasses whose fields are options of a `section`. The text below a field is its help.
+
+    A field's range stands in its type; a value outside it is refused when the dataclass is made.
+    """
+
+    section: ClassVar[str] = ""
+
+    def __init_subclass__(cls, section: str | None = None) -> None:
+        if section is not None:
+            cls.section = section
+
+    def __post_init__(self) -> None:
+        """Check every field's range."""
+        hints = get_type_hints(type(self), include_extras=True)
+        for field in fields(self):
+            value, allowed = getattr(self, field.name), _range_in(hints[field.name])
+            if allowed is not None and value is not None:
+                key = f"{self.section}.{field.name}" if self.section else field.name.replace("_", "-")
+                require(value in allowed, key, str(allowed), value)
 
 
 @dataclass(frozen=True)
@@ -47,11 +101,25 @@ class Option:
     kind: Any
     default: Any
     help: str
+    range: Range | None = None
+
+    @property
+    def flag(self) -> str:
+        """The key as it stands on the command line: an option without a section has hyphens."""
+        return self.key if "." in self.key else self.key.replace("_", "-")
+
+    @property
+    def values(self) -> str:
+        """Its values in plain words: 'a whole number, at least 1, or null'."""
+        allowed = "" if self.range is None else f", {self.range}"
+        if allowed and NoneType in _choices(self.kind):
+            return f"{describe(self.kind).removesuffix(' or null')}{allowed}, or null"
+        return describe(self.kind) + allowed
 
     @property
     def names(self) -> list[str]:
-        """What the user types: the short name, if it has one, and the key."""
-        return [*([SHORT_NAMES[self.key]] if self.key in SHORT_NAMES else []), f"--{self.key}"]
+        """What the user types: the short name, if it has one, and the full one."""
+        return [*([SHORT_NAMES[self.key]] if self.key in SHORT_NAMES else []), f"--{self.flag}"]
 
 
 @cache
@@ -73,10 +141,17 @@ def _field_docs(kind: type) -> dict[str, str]:
 
 
 def options_of(section: str, kind: type) -> list[Option]:
-    """The options of a dataclass; section '' gives keys without a dot."""
-    hints, docs = get_type_hints(kind), _field_docs(kind)
+    """Return the options of a dataclass; section '' gives keys without a dot."""
+    plain, annotated, docs = get_type_hints(kind), get_type_hints(kind, include_extras=True), _field_docs(kind)
     prefix = f"{section}." if section else ""
-    return [Option(prefix + f.name, hints[f.name], f.default, docs[f.name]) for f in fields(kind)]
+    return [Option(prefix + f.name, plain[f.name], f.default, docs[f.name], _range_in(annotated[f.name])) for f in fields(kind)]
+
+
+def _range_in(hint: Any) -> Range | None:
+    """Return the range that a type is annotated with, also as one of several alternatives."""
+    if get_origin(hint) is Annotated:
+        return next((extra for extra in hint.__metadata__ if isinstance(extra, Range)), None)
+    return next((found for choice in _choices(hint) if choice is not hint and (found := _range_in(choice))), None)
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
@@ -156,7 +231,7 @@ class Parser(argparse.ArgumentParser):
             metavar="VALUE",
             nargs="?" if option.kind is bool else None,
             const=True if option.kind is bool else None,  # alone it means true
-            help=f"{option.help} ({describe(option.kind)}; default: {show_value(option.default)})".replace("%", "%%"),
+            help=f"{option.help} ({option.values}; default: {show_value(option.default)})".replace("%", "%%"),
         )
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:

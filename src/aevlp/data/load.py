@@ -12,6 +12,7 @@ import numpy as np
 
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
+from aevlp.core.options import Options
 from aevlp.core.progress import progress
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.images import bad_images
@@ -23,7 +24,7 @@ log = logging.getLogger("aevlp")
 
 
 @dataclass(frozen=True)
-class DataOptions:
+class DataOptions(Options, section="data"):
     """How the image set is read."""
 
     format: str | None = None

@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import SINGLE_POSITIVE
-from aevlp.core.errors import require
+from aevlp.core.options import Between
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 class AnLsOptions(LossOptions):
     """Options of assume negative with label smoothing."""
 
-    smoothing: float = 0.1
+    smoothing: Annotated[float, Between(0, 1)] = 0.1
     """Share of a label that goes to the other side."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(0 <= self.smoothing <= 1, "loss.smoothing", "from 0 to 1", self.smoothing)
 
 
 @register_loss("an-ls", AnLsOptions, paper=SINGLE_POSITIVE)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from aevlp.core.errors import require
+from aevlp.core.options import AtLeast, Between
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 
@@ -26,15 +26,10 @@ NOTHING = 1e-30  # a probability as good as 0: for gamma below 1 the slope of pm
 class AslOptions(LossOptions):
     """Options of the asymmetric loss."""
 
-    gamma: float = 4.0
+    gamma: Annotated[float, AtLeast(0)] = 4.0
     """Exponent of the weight of an unknown label: 0 is cross-entropy; the higher, the less an easy negative counts."""
-    clip: float = 0.05
+    clip: Annotated[float, Between(0, 1, excludes_high=True)] = 0.05
     """Probability up to which an unknown label costs nothing."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.gamma >= 0, "loss.gamma", "at least 0", self.gamma)
-        require(0 <= self.clip < 1, "loss.clip", "from 0 to below 1", self.clip)
 
 
 @register_loss("asl", AslOptions, paper="Ridnik et al., Asymmetric Loss for Multi-Label Classification, ICCV 2021")

@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import UNKNOWN
-from aevlp.core.errors import require
+from aevlp.core.options import AtLeast
 from aevlp.losses.cells import by_label, entropy, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 class EmOptions(LossOptions):
     """Options of entropy maximisation."""
 
-    alpha: float = 0.2
+    alpha: Annotated[float, AtLeast(0)] = 0.2
     """Weight of the entropy reward of an unknown label (VOC 0.2; COCO, NUS 0.1; CUB 0.01)."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.alpha >= 0, "loss.alpha", "at least 0", self.alpha)
 
 
 @register_loss("em", EmOptions, paper=UNKNOWN)

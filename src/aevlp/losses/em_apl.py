@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import UNKNOWN
-from aevlp.core.errors import require
+from aevlp.core.options import AtLeast
 from aevlp.losses.cells import by_label, entropy, log_probabilities
 from aevlp.losses.em import EmOptions
 from aevlp.losses.registry import register_loss
@@ -26,13 +26,8 @@ if TYPE_CHECKING:
 class EmAplOptions(EmOptions):
     """Options of entropy maximisation with asymmetric pseudo-labels."""
 
-    beta: float = 0.02
+    beta: Annotated[float, AtLeast(0)] = 0.02
     """Weight of a soft negative (VOC 0.02; COCO 0.9; NUS 0.2; CUB 0.4)."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        super().__post_init__()
-        require(self.beta >= 0, "loss.beta", "at least 0", self.beta)
 
 
 @register_loss("em-apl", EmAplOptions, reads="soft_negative", paper=UNKNOWN)

@@ -13,10 +13,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import AEVLP
 from aevlp.core.errors import require
+from aevlp.core.options import AtLeast, Between
 from aevlp.losses.cells import by_label, log_probabilities, surplus
 from aevlp.losses.gr import GrOptions, closeness, unknown_loss
 from aevlp.losses.registry import register_loss
@@ -29,24 +30,21 @@ if TYPE_CHECKING:
 class GprOptions(GrOptions):
     """Options of the generalised pseudo-label robust loss."""
 
-    q3: float = 0.9
+    q3: Annotated[float, Between(0, 1)] = 0.9
     """Target probability of a positive pseudo-label."""
-    lambda1: float = 0.4
-    """Least weight of a positive pseudo-label (VOC 0.4; COCO, NUS 0.5; CUB 0.2)."""
-    lambda2: float = 0.7
+    lambda1: Annotated[float, AtLeast(0)] = 0.4
+    """Least weight of a positive pseudo-label, at most lambda2 (VOC 0.4; COCO, NUS 0.5; CUB 0.2)."""
+    lambda2: Annotated[float, AtLeast(0)] = 0.7
     """Greatest weight of a positive pseudo-label (CUB 0.8)."""
-    lambda3: float = 1.0
+    lambda3: Annotated[float, Between(0, 1)] = 1.0
     """How far a negative pseudo-label is believed: 1 as in the paper, 0 not at all (it stays unknown), between them a mix."""
-    eta: float = 0.01
+    eta: Annotated[float, AtLeast(0)] = 0.01
     """Weight of the regulariser that holds the sum of p at expected_positives (VOC 0.05; COCO, NUS 0.001; CUB 0.01)."""
 
     def __post_init__(self) -> None:
-        """Checks the ranges."""
+        """Check lambda1 against lambda2."""
         super().__post_init__()
-        require(0 <= self.q3 <= 1, "loss.q3", "from 0 to 1", self.q3)
-        require(0 <= self.lambda1 <= self.lambda2, "loss.lambda1", f"from 0 to --loss.lambda2 ({self.lambda2})", self.lambda1)
-        require(0 <= self.lambda3 <= 1, "loss.lambda3", "from 0 to 1", self.lambda3)
-        require(self.eta >= 0, "loss.eta", "at least 0", self.eta)
+        require(self.lambda1 <= self.lambda2, "loss.lambda1", f"from 0 to --loss.lambda2 ({self.lambda2})", self.lambda1)
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gpr` in epoch 1..epochs."""

@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from aevlp.core.errors import require
+from aevlp.core.options import Above
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 from aevlp.losses.schedules import alpha, beta
@@ -37,19 +37,14 @@ class GrOptions(LossOptions):
     """Probability at which an unknown label counts most, at the start."""
     mu1: float = 0.8
     """Probability at which an unknown label counts most, in the last epoch."""
-    sigma0: float = 2.0
+    sigma0: Annotated[float, Above(0)] = 2.0
     """Width of that weight at the start."""
-    sigma1: float = 0.5
+    sigma1: Annotated[float, Above(0)] = 0.5
     """Width of that weight in the last epoch."""
-    q1: float = 1.0
+    q1: Annotated[float, Above(0)] = 1.0
     """Robustness of the negative side of an unknown label: 1 is mean absolute error, towards 0 cross-entropy (CUB 1.5)."""
-    q2: float = 0.01
+    q2: Annotated[float, Above(0)] = 0.01
     """Robustness of the positive side of an unknown label."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        for name in ("sigma0", "sigma1", "q1", "q2"):
-            require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gr` in epoch 1..epochs."""

@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from aevlp.core.errors import require
+from aevlp.core.options import AtLeast
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 
@@ -24,18 +24,12 @@ if TYPE_CHECKING:
 class HillOptions(LossOptions):
     """Options of the Hill loss."""
 
-    slope: float = 1.5
+    slope: Annotated[float, AtLeast(1)] = 1.5
     """Where the cost of an unknown label would come down to 0; its top is at 2/3 of it."""
-    margin: float = 1.0
+    margin: Annotated[float, AtLeast(0)] = 1.0
     """Subtracted from the logit of a confirmed positive."""
-    gamma: float = 2.0
+    gamma: Annotated[float, AtLeast(0)] = 2.0
     """Exponent of the focal weight of a confirmed positive: 0 is cross-entropy."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.slope >= 1, "loss.slope", "at least 1", self.slope)
-        require(self.margin >= 0, "loss.margin", "at least 0", self.margin)
-        require(self.gamma >= 0, "loss.gamma", "at least 0", self.gamma)
 
 
 @register_loss(

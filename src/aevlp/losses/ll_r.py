@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import LARGE_LOSS
-from aevlp.core.errors import require
+from aevlp.core.options import Between
 from aevlp.losses.cells import log_probabilities
 from aevlp.losses.large import large_cells, large_count
 from aevlp.losses.registry import LossOptions, register_loss
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 class LlROptions(LossOptions):
     """Options of large loss rejection."""
 
-    delta: float = 0.005
+    delta: Annotated[float, Between(0, 1)] = 0.005
     """Share of a batch's cells that is rejected in epoch 2; it grows by as much every epoch."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(0 <= self.delta <= 1, "loss.delta", "from 0 to 1", self.delta)
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `ll_r` in epoch 1..epochs."""

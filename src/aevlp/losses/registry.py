@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aevlp.core.summaries import summary_of
+from aevlp.core.options import Options
+from aevlp.core.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +17,7 @@ Function = TypeVar("Function", bound="Callable[..., Tensor]")
 
 
 @dataclass(frozen=True)
-class LossOptions:
+class LossOptions(Options, section="loss"):
     """Options of a loss, as the user sets them (`--loss.KEY`); a loss with options derives its own dataclass."""
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
@@ -40,7 +41,7 @@ class Loss:
 
     @property
     def summary(self) -> str:
-        """What it is, in a line: the first of its file."""
+        """The first line of its file."""
         return summary_of(self.function)
 
     @property
@@ -49,7 +50,7 @@ class Loss:
         return "expected_positives" in inspect.signature(self.function).parameters
 
 
-LOSSES: dict[str, Loss] = {}
+LOSSES: Registry[Loss] = Registry("loss")
 
 
 def register_loss(
@@ -67,7 +68,7 @@ def register_loss(
     """
 
     def enter(function: Function) -> Function:
-        LOSSES[name] = Loss(name, function, options, reads, needs_truth, paper)
+        LOSSES.add(name, Loss(name, function, options, reads, needs_truth, paper))
         return function
 
     return enter

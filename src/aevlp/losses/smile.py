@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import ENHANCEMENT
-from aevlp.core.errors import require
+from aevlp.core.options import AtLeast, Between
 from aevlp.losses.cells import by_label, log_probabilities, prior
 from aevlp.losses.registry import LossOptions, register_loss
 
@@ -26,15 +26,10 @@ if TYPE_CHECKING:
 class SmileOptions(LossOptions):
     """Options of the loss of label enhancement."""
 
-    mu: float = 0.5
+    mu: Annotated[float, Between(0, 1)] = 0.5
     """How far the enhanced labels are believed: 0 not at all, 1 even against a confirmed positive."""
-    rate: float = 0.5
+    rate: Annotated[float, AtLeast(0)] = 0.5
     """Weight of an unknown label."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(0 <= self.mu <= 1, "loss.mu", "from 0 to 1", self.mu)
-        require(self.rate >= 0, "loss.rate", "at least 0", self.rate)
 
 
 @register_loss("smile", SmileOptions, reads="soft", paper=ENHANCEMENT)

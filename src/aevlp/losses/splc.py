@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from aevlp.core.errors import require
+from aevlp.core.options import AtLeast, Between
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 
@@ -24,18 +24,12 @@ if TYPE_CHECKING:
 class SplcOptions(LossOptions):
     """Options of self-paced loss correction."""
 
-    margin: float = 1.0
+    margin: Annotated[float, AtLeast(0)] = 1.0
     """Subtracted from the logit of a confirmed positive."""
-    threshold: float = 0.6
+    threshold: Annotated[float, Between(0, 1)] = 0.6
     """Probability above which an unknown label counts as positive, from the second epoch."""
-    gamma: float = 2.0
+    gamma: Annotated[float, AtLeast(0)] = 2.0
     """Exponent of the focal weight: 0 is cross-entropy; the higher, the less an easy cell counts."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.margin >= 0, "loss.margin", "at least 0", self.margin)
-        require(0 <= self.threshold <= 1, "loss.threshold", "from 0 to 1", self.threshold)
-        require(self.gamma >= 0, "loss.gamma", "at least 0", self.gamma)
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `splc` in epoch 1..epochs."""

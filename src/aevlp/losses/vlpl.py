@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import VISION_LANGUAGE
-from aevlp.core.errors import require
+from aevlp.core.options import AtLeast
 from aevlp.losses.cells import by_label, entropy, log_probabilities
 from aevlp.losses.em import EmOptions
 from aevlp.losses.registry import register_loss
@@ -27,13 +27,8 @@ BELIEF = 0.9  # target probability of a positive pseudo-label (label smoothing)
 class VlplOptions(EmOptions):
     """Options of the loss of vision-language pseudo-labels."""
 
-    beta_pos: float = 0.7
+    beta_pos: Annotated[float, AtLeast(0)] = 0.7
     """Weight of a positive pseudo-label."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        super().__post_init__()
-        require(self.beta_pos >= 0, "loss.beta_pos", "at least 0", self.beta_pos)
 
 
 @register_loss("vlpl", VlplOptions, reads="pseudo", paper=VISION_LANGUAGE)

@@ -15,8 +15,8 @@ from aevlp.core.errors import UserError, one_line
 from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
 from aevlp.models.checkpoint import Checkpoint, ImageSettings, image_settings, local_checkpoint, quiet_loading, read_json
+from aevlp.models.head_layers import places, pooled
 from aevlp.models.heads import HeadKind
-from aevlp.models.heads.layers import places, pooled
 from aevlp.models.heads.registry import OWN_TYPE
 from aevlp.models.options import ModelOptions
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from aevlp.core.errors import require
+from aevlp.core.options import AtLeast, Options
 from aevlp.models.prompts import settled_table
 
 
 @dataclass(frozen=True)
-class TeacherOptions:
+class TeacherOptions(Options, section="teacher"):
     """The frozen vision-language model that makes the pseudo-labels."""
 
     name: str = "openai/clip-vit-base-patch16"
@@ -20,33 +21,33 @@ class TeacherOptions:
     """Text that stands for a class without a prompt table; {} is the class name."""
     prompts: str | None = None
     """Prompt table (voc, coco, nus, cub, or a YAML file of class: prompt); none: the class names in teacher.prompt."""
-    batch_size: int | None = None
+    batch_size: Annotated[int, AtLeast(1)] | None = None
     """Views per forward pass; null: 256, or 40 on a CPU, where each core has a batch of its own."""
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
     """Arithmetic of the teacher; auto: fp16 on a GPU, else fp32; int8: linear layers in 8 bits, on a CPU only."""
 
     def __post_init__(self) -> None:
-        """Checks the prompt's slot, the table of prompts and the batch size."""
+        """Check the prompt and settle the prompt table."""
+        super().__post_init__()
         require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
         if self.prompts is not None:
             # As a run records it: a file is found from another folder too.
             object.__setattr__(self, "prompts", settled_table(self.prompts))
-        require(self.batch_size is None or self.batch_size >= 1, "teacher.batch_size", "at least 1", self.batch_size)
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(Options, section="model"):
     """The classifier."""
 
     backbone: str = "microsoft/resnet-50"
     """Hub name or folder of an image-classification checkpoint, demo, or demo-clip (with image_size 48)."""
-    image_size: int = 448
+    image_size: Annotated[int, AtLeast(8)] = 448
     """Images are resized to this many pixels in width and height."""
     features: str | None = None
     """A .npz with `features` [N, D] and `images` [N] (their names), instead of a backbone; it is trained on in linear mode."""
 
     def __post_init__(self) -> None:
-        """Checks the image size."""
-        require(self.image_size >= 8, "model.image_size", "at least 8", self.image_size)
+        """Make the path of the features absolute."""
+        super().__post_init__()
         if self.features is not None:  # as a run records it: it is found from another folder too
             object.__setattr__(self, "features", str(Path(self.features).expanduser().absolute()))

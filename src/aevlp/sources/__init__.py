@@ -1,14 +1,11 @@
-"""What a loss is told beside the observed labels, one file per source: pseudo-labels, soft labels, estimates.
+"""Label sources, one file each: pseudo-labels, soft labels or estimates, which a loss reads beside the observed labels.
 
-Every file in this folder that registers a source is found by itself. The files load without torch, as those of the losses do.
+A new file in this folder that registers a source needs no other line anywhere. Like the losses, the files load without torch.
 """
 
-import pkgutil
-from importlib import import_module
-
+from aevlp.core.registry import load_files
 from aevlp.sources.registry import SOURCES, EpochContext, Source, SourceContext, SourceKind, register_source
 
-for _module in pkgutil.iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+load_files(__name__)
 
 __all__ = ["SOURCES", "EpochContext", "Source", "SourceContext", "SourceKind", "register_source"]

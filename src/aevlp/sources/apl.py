@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import UNKNOWN
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import AtLeast, Between, Options
 from aevlp.sources.registry import EpochContext, SourceContext, StatefulSource, register_source
 
 if TYPE_CHECKING:
@@ -15,18 +14,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AplOptions(Options):
+class AplOptions(Options, section="apl"):
     """Options of the asymmetric pseudo-labels."""
 
-    warmup: int = 5
+    warmup: Annotated[int, AtLeast(0)] = 5
     """First epoch after which labels become soft negatives (NUS 4; CUB 3); at most the last but one."""
-    share: float = 0.9
+    share: Annotated[float, Between(0, 1)] = 0.9
     """Share of each class's unknown labels that are soft negatives in the end."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.warmup >= 0, "apl.warmup", "at least 0", self.warmup)
-        require(0 <= self.share <= 1, "apl.share", "from 0 to 1", self.share)
 
 
 def lowest(p: Tensor, eligible: Tensor, count: Tensor) -> Tensor:

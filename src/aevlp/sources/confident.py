@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from aevlp.core.citations import MUTUAL_INFORMATION
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import AtLeast, Between, Options
 from aevlp.sources.registry import EpochContext, SourceContext, StatefulSource, register_source
 
 
 @dataclass(frozen=True)
-class ConfidentOptions(Options):
+class ConfidentOptions(Options, section="confident"):
     """Options of the labels that the classifier is sure of."""
 
-    threshold: float = 0.95
+    threshold: Annotated[float, Between(0, 1)] = 0.95
     """Probability above which an unknown label becomes positive."""
-    warmup: int = 2
+    warmup: Annotated[int, AtLeast(0)] = 2
     """First epoch after which labels become positive (CUB 5)."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(0 <= self.threshold <= 1, "confident.threshold", "from 0 to 1", self.threshold)
-        require(self.warmup >= 0, "confident.warmup", "at least 0", self.warmup)
 
 
 @register_source("confident", ConfidentOptions, paper=MUTUAL_INFORMATION)

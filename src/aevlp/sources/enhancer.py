@@ -7,37 +7,29 @@ per epoch. The published code is for tabular data, whose features never change.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import ENHANCEMENT
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import AtLeast, Options
 from aevlp.core.seeds import seed_for
 from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
 if TYPE_CHECKING:
-    from aevlp.sources.enhancement import Enhancement
+    from aevlp.models.label_enhancer import Enhancement
 
 
 @dataclass(frozen=True)
-class EnhancerOptions(Options):
+class EnhancerOptions(Options, section="enhancer"):
     """Options of the label enhancer."""
 
-    neighbours: int = 3
+    neighbours: Annotated[int, AtLeast(0)] = 3
     """Most similar images that each image is linked to in the graph."""
-    gamma: float = 1e-3
+    gamma: Annotated[float, AtLeast(0)] = 1e-3
     """Weight of rebuilding the features, the labels and the graph."""
-    delta: float = 1.0
+    delta: Annotated[float, AtLeast(0)] = 1.0
     """Weight of holding the soft labels undecided: at 1 they stay within about 0.44 to 0.56, at 0.01 within 0.09 to 0.91."""
-    learning_rate: float = 1e-3
+    learning_rate: Annotated[float, AtLeast(0)] = 1e-3
     """Adam's learning rate for the enhancer."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.neighbours >= 0, "enhancer.neighbours", "at least 0", self.neighbours)
-        require(self.gamma >= 0, "enhancer.gamma", "at least 0", self.gamma)
-        require(self.delta >= 0, "enhancer.delta", "at least 0", self.delta)
-        require(self.learning_rate >= 0, "enhancer.learning_rate", "at least 0", self.learning_rate)
 
 
 @register_source("enhancer", EnhancerOptions, yields="soft", paper=ENHANCEMENT)
@@ -57,7 +49,7 @@ class Enhancer(Source):
         self.enhancement: Enhancement | None = None  # the width of the features is not known before the first epoch
 
     def _made(self, width: int) -> Enhancement:
-        from aevlp.sources.enhancement import Enhancement
+        from aevlp.models.label_enhancer import Enhancement
 
         return Enhancement(
             width,
@@ -72,7 +64,7 @@ class Enhancer(Source):
         """Shows the network the features as they are now, once, and takes its soft labels."""
         import torch
 
-        from aevlp.sources.enhancement import Graph, standardised
+        from aevlp.models.label_enhancer import Graph, standardised
 
         features = standardised(context.features())
         if self.enhancement is None:

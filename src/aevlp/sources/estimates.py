@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import SINGLE_POSITIVE
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import AtLeast, Options
 from aevlp.core.seeds import seed_for
 from aevlp.sources.registry import Source, SourceContext, register_source
 
@@ -17,15 +16,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EstimatesOptions(Options):
+class EstimatesOptions(Options, section="estimates"):
     """Options of the online estimates."""
 
-    rate: float = 10.0
+    rate: Annotated[float, AtLeast(0)] = 10.0
     """Learning rate of the estimates, in times the backbone's learning rate."""
-
-    def __post_init__(self) -> None:
-        """Checks the range."""
-        require(self.rate >= 0, "estimates.rate", "at least 0", self.rate)
 
 
 def logit(p: float) -> float:

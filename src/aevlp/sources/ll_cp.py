@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import LARGE_LOSS
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import Between, Options
 from aevlp.losses.large import large_cells, large_count
 from aevlp.sources.registry import EpochContext, SourceContext, StatefulSource, register_source
 
@@ -16,15 +15,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LlCpOptions(Options):
+class LlCpOptions(Options, section="ll-cp"):
     """Options of the large cells that become positive for good."""
 
-    delta: float = 0.001
+    delta: Annotated[float, Between(0, 1)] = 0.001
     """Share of a batch's labels that become positive in every epoch but the first."""
-
-    def __post_init__(self) -> None:
-        """Checks the range."""
-        require(0 <= self.delta <= 1, "ll-cp.delta", "from 0 to 1", self.delta)
 
 
 @register_source("ll-cp", LlCpOptions, paper=LARGE_LOSS)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import LARGE_LOSS
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import Between, Options
 from aevlp.losses.large import large_cells, large_count
 from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
@@ -16,15 +15,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LlCtOptions(Options):
+class LlCtOptions(Options, section="ll-ct"):
     """Options of the large cells that become positive for a batch."""
 
-    delta: float = 0.002
+    delta: Annotated[float, Between(0, 1)] = 0.002
     """Share of a batch's labels by which the positive ones grow every epoch; none in the first."""
-
-    def __post_init__(self) -> None:
-        """Checks the range."""
-        require(0 <= self.delta <= 1, "ll-ct.delta", "from 0 to 1", self.delta)
 
 
 @register_source("ll-ct", LlCtOptions, paper=LARGE_LOSS)

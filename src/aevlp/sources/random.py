@@ -13,7 +13,7 @@ from aevlp.sources.registry import EpochContext, Source, SourceContext, register
 
 
 @dataclass(frozen=True)
-class RandomOptions(Options):
+class RandomOptions(Options, section="random"):
     """Options of the random labels."""
 
     fixed: bool = False

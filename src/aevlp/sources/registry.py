@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aevlp.core.options import Options
-from aevlp.core.summaries import summary_of
+from aevlp.core.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -123,11 +123,11 @@ class SourceKind:
 
     @property
     def summary(self) -> str:
-        """What it is, in a line: the first of its file."""
+        """The first line of its file."""
         return summary_of(self.make)
 
 
-SOURCES: dict[str, SourceKind] = {}
+SOURCES: Registry[SourceKind] = Registry("source")
 Make = TypeVar("Make", bound=Callable[[SourceContext, Any], Source])
 
 
@@ -144,7 +144,8 @@ def register_source(
     """A decorator that enters a source (its class, or a function that makes it) under `name`."""
 
     def enter(make: Make) -> Make:
-        SOURCES[name] = SourceKind(name, make, options, yields, asks_teacher, wants_expected_positives, follows_compat, paper)
+        kind = SourceKind(name, make, options, yields, asks_teacher, wants_expected_positives, follows_compat, paper)
+        SOURCES.add(name, kind)
         return make
 
     return enter

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import VISION_LANGUAGE
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import Above, AtLeast, Options
 from aevlp.sources.registry import Source, SourceContext, register_source
 
 if TYPE_CHECKING:
@@ -17,18 +16,13 @@ WHOLE_IMAGE = {"grid": 0, "overlap": 0.0, "augment": False, "seed": 0}
 
 
 @dataclass(frozen=True)
-class VlplOptions(Options):
+class VlplOptions(Options, section="vlpl"):
     """Vision-language pseudo-labels."""
 
-    temperature: float = 0.01
+    temperature: Annotated[float, Above(0)] = 0.01
     """Softmax temperature on the cosines."""
-    threshold: float = 0.3
+    threshold: Annotated[float, AtLeast(0)] = 0.3
     """Score above which a class becomes a positive pseudo-label."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.temperature > 0, "vlpl.temperature", "above 0", self.temperature)
-        require(self.threshold >= 0, "vlpl.threshold", "at least 0", self.threshold)
 
 
 @register_source("vlpl", VlplOptions, asks_teacher=True, paper=VISION_LANGUAGE)

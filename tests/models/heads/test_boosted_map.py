@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from aevlp.core.errors import UserError
+from aevlp.models.head_layers import BoostedMap, places, pooled
 from aevlp.models.heads.boostlu import BoostOptions
-from aevlp.models.heads.layers import BoostedMap, places, pooled
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from transformers import AutoModelForImageClassification
 from aevlp.core.errors import UserError
 from aevlp.models.checkpoint import ImageSettings
 from aevlp.models.classifier import Classifier, CustomHead, build_classifier, head_of, replace_head
+from aevlp.models.head_layers import BoostedMap
 from aevlp.models.heads import HEADS
 from aevlp.models.heads.boostlu import BoostOptions
 from aevlp.models.heads.latent import LatentOptions
-from aevlp.models.heads.layers import BoostedMap
 from aevlp.models.model_folder import load_classifier, save_classifier
 from aevlp.models.options import ModelOptions
 from tests.models.heads.checkpoints import IMAGE_SIZE, WIDTH, tiny, write_checkpoint

@@ -3,8 +3,8 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from aevlp.core.errors import UserError
+from aevlp.models.head_layers import Latent, divergence
 from aevlp.models.heads.latent import LatentOptions
-from aevlp.models.heads.layers import Latent, divergence
 
 WIDTH, CLASSES, SIZE = 12, 3, 8
 

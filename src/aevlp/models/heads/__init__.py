@@ -1,15 +1,11 @@
-"""What turns features into logits, one file per head. Every file in this folder that registers a head is found by itself.
+"""Heads that take the place of a backbone's own, one file each.
 
-The files load without torch; the modules they make are in `layers`.
+A new file in this folder that registers a head needs no other line anywhere. Like the losses, the files load without torch.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from aevlp.core.registry import load_files
 from aevlp.models.heads.registry import HEADS, HeadKind, register_head
 
-for _module in iter_modules(__path__):
-    if _module.name != "layers":
-        import_module(f"{__name__}.{_module.name}")
+load_files(__name__)
 
 __all__ = ["HEADS", "HeadKind", "register_head"]

@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import BOOST
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import Above, Options
 from aevlp.models.heads.registry import register_head
 
 if TYPE_CHECKING:
@@ -24,12 +22,8 @@ if TYPE_CHECKING:
 class BoostOptions(Options):
     """Options of the boosted class map."""
 
-    factor: float = 5.0
+    factor: Annotated[float, Above(0)] = 5.0
     """What positive values of the class map are multiplied by, in training and in evaluation (1: plain average pooling)."""
-
-    def __post_init__(self) -> None:
-        """Checks the range."""
-        require(0 < self.factor < math.inf, "boostlu.factor", "greater than 0", self.factor)
 
 
 @register_head(
@@ -40,6 +34,6 @@ class BoostOptions(Options):
 )
 def boostlu(width: int, classes: int, options: BoostOptions) -> nn.Module:
     """A module from the last feature map, D = width, to logits [N, C]."""
-    from aevlp.models.heads.layers import BoostedMap
+    from aevlp.models.head_layers import BoostedMap
 
     return BoostedMap(width, classes, options.factor)

@@ -9,13 +9,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import MUTUAL_INFORMATION
-from aevlp.core.errors import require
-from aevlp.core.options import Options
+from aevlp.core.options import AtLeast, Options
 from aevlp.models.heads.registry import register_head
 
 if TYPE_CHECKING:
@@ -23,26 +21,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LatentOptions(Options):
+class LatentOptions(Options, section="latent"):
     """Options of the latent head."""
 
-    size: int = 256
+    size: Annotated[int, AtLeast(1)] = 256
     """Numbers in the latent of a class."""
-    samples: int = 10
+    samples: Annotated[int, AtLeast(1)] = 10
     """Draws of the latent that are averaged in training; in evaluation its mean is used."""
-    weight: float = 1e-4
+    weight: Annotated[float, AtLeast(0)] = 1e-4
     """Weight in the loss of the latents' divergence from the standard normal distribution."""
-
-    def __post_init__(self) -> None:
-        """Checks the ranges."""
-        require(self.size >= 1, "latent.size", "at least 1", self.size)
-        require(self.samples >= 1, "latent.samples", "at least 1", self.samples)
-        require(0 <= self.weight < math.inf, "latent.weight", "at least 0", self.weight)
 
 
 @register_head("latent", LatentOptions, paper=MUTUAL_INFORMATION)
 def latent(width: int, classes: int, options: LatentOptions) -> nn.Module:
     """A module from pooled features, D = width, to logits [N, C]; its `penalty` is the weighted divergence."""
-    from aevlp.models.heads.layers import Latent
+    from aevlp.models.head_layers import Latent
 
     return Latent(width, classes, size=options.size, samples=options.samples, weight=options.weight)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aevlp.core.options import Options
-from aevlp.core.summaries import summary_of
+from aevlp.core.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,11 +33,11 @@ class HeadKind:
 
     @property
     def summary(self) -> str:
-        """What it is, in a line: the first of its file."""
+        """The first line of its file."""
         return summary_of(self.make)
 
 
-HEADS: dict[str, HeadKind] = {}
+HEADS: Registry[HeadKind] = Registry("head")
 Make = TypeVar("Make", bound="Callable[[int, int, Any], nn.Module]")
 
 
@@ -47,7 +47,7 @@ def register_head(
     """A decorator that enters a function that makes a head under `name`."""
 
     def enter(make: Make) -> Make:
-        HEADS[name] = HeadKind(name, make, options, sees_map, paper)
+        HEADS.add(name, HeadKind(name, make, options, sees_map, paper))
         return make
 
     return enter

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from aevlp.core.errors import UserError, did_you_mean
-from aevlp.core.summaries import summary_of
+from aevlp.core.registry import summary_of
 from aevlp.inference.completion.formats.target import Target
 from aevlp.inference.completion.records import Completed
 
