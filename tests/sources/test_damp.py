@@ -150,7 +150,7 @@ def test_a_part_of_a_split_is_seen_as_the_whole_was(data, tmp_path):
     assert part.views.store.folder == whole.views.store.folder
     for epoch in (1, 2):
         assert torch.equal(part.labels(epoch), whole.labels(epoch)[rows])
-    assert torch.allclose(part.scores(part.task.split), whole.scores(data.train)[rows], atol=1e-6)
+    assert torch.allclose(part.scores(part.context.split), whole.scores(data.train)[rows], atol=1e-6)
     assert part.views.scorer.passes == 0
 
 
@@ -166,7 +166,7 @@ def test_a_part_that_comes_first_has_the_whole_looked_at(data, tmp_path):
 def test_without_a_store_a_part_is_labelled_alike_and_no_other_image_looked_at(data):
     rows = np.array([9, 2])
     whole, part = (source_of(split, data, None) for split in (data.train, data.train.part(rows)))
-    assert part.views.images is part.task.split
+    assert part.views.images is part.context.split
     assert torch.equal(part.labels(1), whole.labels(1)[rows])
     assert part.views.scorer.passes < whole.views.scorer.passes
 
@@ -187,10 +187,10 @@ def test_some_images_are_spread_over_all_shards_and_have_their_own_embeddings(da
     monkeypatch.setattr("aevlp.store.embedding_store.SHARD", 10)
     looks = source_of(data.train, data, tmp_path / "views").views
     looks.fill()
-    every, embeddings = looks.some(500)
+    every, embeddings = looks.sample(500)
     assert every.tolist() == list(range(32))
     assert embeddings.dtype == torch.float32
-    rows, fewer = looks.some(5)
+    rows, fewer = looks.sample(5)
     assert rows.tolist() == [0, 8, 16, 23, 31]
     assert torch.equal(fewer, embeddings[torch.from_numpy(rows)])
     stored = np.concatenate([looks.seen(1, shard) for shard in range(4)])

@@ -53,7 +53,7 @@ def test_estimates_learn_alike_whatever_the_number_of_processes(processes):
 
 def test_estimates_learn_at_a_multiple_of_the_backbones_rate():
     source = make("estimates", some_labels(), rate=4.0)
-    source.task = task(some_labels(), learning_rate=0.25)
+    source.context = task(some_labels(), learning_rate=0.25)
     assert source.learning_rate == 1.0
 
 

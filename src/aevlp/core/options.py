@@ -45,7 +45,8 @@ class Range:
 
     def __contains__(self, value: float) -> bool:
         is_high_enough = self.low is None or (value > self.low if self.excludes_low else value >= self.low)
-        return is_high_enough and (self.high is None or (value < self.high if self.excludes_high else value <= self.high))
+        is_low_enough = self.high is None or (value < self.high if self.excludes_high else value <= self.high)
+        return math.isfinite(value) and is_high_enough and is_low_enough
 
     def __str__(self) -> str:
         if self.high is None:

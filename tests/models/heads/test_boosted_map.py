@@ -67,5 +67,5 @@ def test_pooled_features_have_one_place(shape):
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_factor_that_is_not_positive_is_refused(factor):
-    with pytest.raises(UserError, match=rf"--boostlu.factor must be greater than 0, not {factor}"):
+    with pytest.raises(UserError, match=rf"--boostlu.factor must be above 0, not {factor}"):
         BoostOptions(factor)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BoostOptions(Options):
+class BoostOptions(Options, section="boostlu"):
     """Options of the boosted class map."""
 
     factor: Annotated[float, Above(0)] = 5.0
