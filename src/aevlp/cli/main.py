@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and what their errors look like."""
+"""The command line: the table of commands, their loading, and their errors."""
 
 from __future__ import annotations
 
@@ -8,25 +8,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import NoReturn
 
-from aevlp.cli.bench import bench
-from aevlp.cli.check import check
-from aevlp.cli.compare import compare
-from aevlp.cli.demo import demo
-from aevlp.cli.evaluate import evaluate
-from aevlp.cli.export import export
-from aevlp.cli.label import label
-from aevlp.cli.methods import methods
-from aevlp.cli.predict import predict
-from aevlp.cli.report import report
-from aevlp.cli.reproduce import reproduce
-from aevlp.cli.score import score
-from aevlp.cli.serve import serve
-from aevlp.cli.store import store
-from aevlp.cli.thresholds import thresholds
-from aevlp.cli.train import train
-from aevlp.cli.tune import tune
+from aevlp import __version__
 from aevlp.core.engine import is_first_process, shut_down_processes
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.tables import show
@@ -34,38 +19,43 @@ from aevlp.core.tables import show
 log = logging.getLogger("aevlp")
 WAIT = 10.0  # seconds
 PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR}
-"""Errors of the system that are about a path that the user gave."""
+"""System errors about a path that the user gave."""
 
-COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
-    "demo": demo,
-    "check": check,
-    "score": score,
-    "tune": tune,
-    "train": train,
-    "compare": compare,
-    "reproduce": reproduce,
-    "label": label,
-    "eval": evaluate,
-    "predict": predict,
-    "thresholds": thresholds,
-    "report": report,
-    "export": export,
-    "serve": serve,
-    "bench": bench,
-    "store": store,
-    "methods": methods,
+COMMANDS = {
+    "demo": "Draw a small world, train several methods on it and print one table; nothing is downloaded.",
+    "check": "Say what was understood of an image set, and what is wrong with it.",
+    "score": "Let the teacher embed the training images and keep the embeddings (train does it by itself when needed).",
+    "tune": "Choose the settings of the pseudo-labels for these images and this teacher, without training; write a recipe.",
+    "train": "Train a classifier that finds all labels from images of which only some are known.",
+    "compare": "Train several methods, seeds and values of options (--KEY A,B,..) on one store, and print one table.",
+    "reproduce": "Make a table or a figure of the paper on an image set, beside the paper's own where the set is the same.",
+    "label": "Complete the labels of an image set: the observed ones, the proposed ones, and how sure each proposal is.",
+    "eval": "Evaluate a trained model on a split of an image set.",
+    "predict": "Label images with a trained model.",
+    "thresholds": "Fit a run's thresholds again, for another aim or on other images.",
+    "report": "Write the page about a finished run, report.html, again.",
+    "export": "Write a trained model as an ONNX file, which runs without torch or aevlp.",
+    "serve": "Serve a trained model: a page to drop images on, and a JSON interface.",
+    "bench": "Measure the speed of every part, as a ratio to the fastest it could be, both timed side by side.",
+    "store": "List, verify or prune the stored embeddings.",
+    "methods": "List the methods: what each is, its own options and its paper.",
 }
+"""Name -> what the command does. `aevlp/cli/NAME.py` defines the function NAME; it is loaded when the command is given."""
 
 
 def _overview() -> str:
-    commands = "\n".join(
-        f"  {name:<10} {(function.__doc__ or '').strip().splitlines()[0]}" for name, function in COMMANDS.items()
-    )
+    commands = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
     return (
         "aevlp: train a classifier that finds all the labels from images that carry only one each.\n\n"
         f"usage: aevlp COMMAND ...\n\n{commands}\n\n"
-        "aevlp COMMAND --help lists a command's options; aevlp --version tells the version."
+        "aevlp COMMAND --help shows a command's options; aevlp --version shows the version."
     )
+
+
+def command(name: str) -> Callable[[Sequence[str]], None]:
+    """Load a command; this is where everything heavy is loaded from."""
+    function: Callable[[Sequence[str]], None] = getattr(import_module(f"aevlp.cli.{name}"), name)
+    return function
 
 
 def _set_up_logging() -> None:
@@ -78,21 +68,18 @@ def _set_up_logging() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs a command. Exit codes: 0 done; 2 the user can put it right (one line on stderr); 1 a bug (traceback)."""
+    """Run a command. Exit codes: 0 done; 2 the user can put it right (one line on stderr); 1 a bug (traceback)."""
     argv = sys.argv[1:] if argv is None else argv
-    # Threads that spin long while they wait stop each other when anything else runs on the cores. It must be said before torch
-    # is loaded.
+    # Threads that spin while they wait slow each other down when the cores are shared. Set before torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     _set_up_logging()
     try:
         if not argv or argv[0] in ("-h", "--help", "help"):
             show(_overview())
         elif argv[0] == "--version":
-            from aevlp import __version__
-
             show(f"aevlp {__version__}")
         elif argv[0] in COMMANDS:
-            COMMANDS[argv[0]](argv[1:])
+            command(argv[0])(argv[1:])
             shut_down_processes()
         else:
             raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
@@ -107,10 +94,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    """Ends with what the user can put right, in one line."""
+    """Print what the user can put right, in one line, and exit."""
     message = " ".join(message.split())
     if not is_first_process():
-        time.sleep(WAIT)  # what the first process has to say is mostly the same, and it says it first
+        time.sleep(WAIT)  # the first process mostly says the same, and should say it first
         message = f"process {os.environ['RANK']}: {message}"
     print(f"aevlp: {message}", file=sys.stderr)
     sys.exit(2)

@@ -13,7 +13,7 @@ from aevlp.core.tables import show
 
 
 def methods(argv: Sequence[str]) -> None:
-    """List what can be trained: every method with what it is, its own options and its paper."""
+    """List the methods: what each is, its own options and its paper."""
     parser = Parser("methods", methods.__doc__ or "")
     parser.add_argument("names", nargs="*", metavar="NAME", help="methods to list (default: all that have a name)")
     parser.add_argument("--recipe", default="default", metavar="NAME|FILE", help="whose defaults to show (default: default)")

@@ -12,7 +12,7 @@ from aevlp.store.location import store_root
 
 
 def score(argv: Sequence[str]) -> None:
-    """Let the teacher look at the training images and keep what it sees (train does it by itself when needed)."""
+    """Let the teacher embed the training images and keep the embeddings (train does it by itself when needed)."""
 
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")

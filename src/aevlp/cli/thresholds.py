@@ -12,7 +12,7 @@ from aevlp.core.tables import show
 
 
 def thresholds(argv: Sequence[str]) -> None:
-    """Fit a run's thresholds anew, for another aim or on other images (train has fitted them on its validation images)."""
+    """Fit a run's thresholds again, for another aim or on other images."""
     parser = Parser("thresholds", thresholds.__doc__ or "")
     add_arguments(parser, split="val")
     expected = [option for option in options_of("train", TrainOptions) if option.key == "train.expected_positives"]

@@ -12,34 +12,30 @@ from aevlp.core.options import Parser
 from aevlp.core.tables import show
 from aevlp.training.run_folder import RunFolder
 
+RESUME_OR_OVERWRITE = "--resume and --overwrite exclude each other: leave one out"
+
 
 def train(argv: Sequence[str]) -> None:
     """Train a classifier that finds all labels from images of which only some are known."""
-    result, out = trained(argv)
-    show(_summary(result, out))
-
-
-def trained(argv: Sequence[str]) -> tuple[dict[str, Any], Path]:
-    """(the result of the run, its folder) for the arguments of the command."""
 
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
         parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
-        parser.add_argument("--resume", action="store_true", help="go on where the run in --out stopped (default: false)")
+        parser.add_argument("--resume", action="store_true", help="continue the run in --out where it stopped (default: false)")
         parser.add_argument("--overwrite", action="store_true", help="replace the run in --out (default: false)")
 
-    given, config = configured("train", train.__doc__ or "", argv, add)
+    given, config = configured("train", train.__doc__ or "", argv, add, example="aevlp train photos --out runs/first")
     if given.resume and given.overwrite:
-        raise UserError("--resume and --overwrite exclude each other: leave one out")
+        raise UserError(RESUME_OR_OVERWRITE)
 
     from aevlp.experiments.train import train_run
 
-    run = RunFolder(given.out)
-    return train_run(config, given.data, run, resume=given.resume, overwrite=given.overwrite), given.out
+    result = train_run(config, given.data, RunFolder(given.out), resume=given.resume, overwrite=given.overwrite)
+    show(_summary(result, given.out))
 
 
 def _summary(result: dict[str, Any], out: Path) -> str:
-    """A finished run in a few lines."""
+    """Describe a finished run in a few lines."""
     bound = "" if result["val_labels"] == "complete" else " (of observed labels: a lower bound)"
     lines = [
         f"{result['method']}, best epoch {result['best_epoch']} of {result['epochs']}: val mAP {result['val_mAP']:.2f}{bound}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tune(argv: Sequence[str]) -> None:
-    """Choose the settings of the pseudo-labels for these images and this teacher, without training, and write a recipe."""
+    """Choose the settings of the pseudo-labels for these images and this teacher, without training; write a recipe."""
 
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +265,51 @@ def _out_of_range(recipe: str, method: str, values: Mapping[str, Any]) -> Option
     except OptionError as error:
         return error
     return None
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """A recipe, a method, and the defaults that they give the options of a run."""
+
+    path: Path  # of the recipe's file
+    recipe: str
+    method: str
+    values: Mapping[str, Any]
+
+    @property
+    def options(self) -> list[Option]:
+        """The options of the method, with these defaults."""
+        return with_defaults(options_for(find_method(self.method)), self.values)
+
+    def config(self, said: Mapping[str, Any]) -> Config:
+        """Return the configuration with what the user `said`: key -> value."""
+        return config_from(self.path, self.recipe, self.method, self.values, said)
+
+
+def choose_defaults(said: Mapping[str, Any], resumed: Path | None = None) -> Defaults:
+    """Return the defaults of the recipe, method, protocol and mode that the user `said`; None stands for the usual ones.
+
+    `resumed` is the `config.yaml` of a run to continue: it keeps what it was started with, unless the user names a recipe.
+    """
+    recipe = "default" if said.get("recipe") is None else said["recipe"]
+    if resumed is not None and said.get("recipe") is None:
+        values = read_recipe(resumed)
+        return Defaults(resumed, values.get("recipe", recipe), said.get("method") or values.get("method", "aevlp"), values)
+    path = recipe_file(recipe)
+    values = read_recipe(path)
+    method = values.get("method", "aevlp") if said.get("method") is None else said["method"]
+    protocol = said.get("protocol") or values.get("protocol", "common")
+    return Defaults(path, recipe, method, settings(values, method, protocol, said))
+
+
+def foreign_options(methods: Sequence[str]) -> dict[str, str]:
+    """Return option name -> why it is refused, for every option that only other methods have."""
+    chosen = [find_method(name) for name in methods]
+    own = dict.fromkeys(option.names[0] for method in chosen for option in own_options(method))
+    whose, its = (f"--method {methods[0]}", "its") if len(methods) == 1 else (f"any of --methods {','.join(methods)}", "their")
+    known = {option.key for method in chosen for option in options_for(method)}
+    foreign = [name for key, option in all_options().items() if key not in known for name in option.names]
+    return {name: f"{name} is not an option of {whose}; {its} own options: {', '.join(own) or 'none'}" for name in foreign}
 
 
 def with_defaults(options: Iterable[Option], values: Mapping[str, Any]) -> list[Option]:

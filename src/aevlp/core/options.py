@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from os import PathLike, fspath
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -125,7 +126,7 @@ class Option:
 
 @cache
 def _field_docs(kind: type) -> dict[str, str]:
-    """Field name -> the text below it, from the class's source and its bases'."""
+    """Return field name -> the text below it, from the source of the class and its bases."""
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
         body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
@@ -156,18 +157,18 @@ def _range_in(hint: Any) -> Range | None:
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
-    """The alternatives of a union type, or the type itself."""
+    """Return the alternatives of a union type, or the type itself."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def describe(kind: Any) -> str:
-    """A type in plain words: 'a whole number or null'."""
+    """Describe a type in plain words: 'a whole number or null'."""
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "null"}
     return " or ".join(" or ".join(get_args(k)) if get_origin(k) is Literal else words[k] for k in _choices(kind))
 
 
 def read_value(text: str, kind: Any) -> Any:
-    """The value that `text` means for an option of that type; ValueError if it means none."""
+    """Return the value that `text` means for an option of that type; ValueError if it means none."""
     for choice in sorted(_choices(kind), key=lambda k: k is str):  # a text takes anything, so it is tried last
         if choice is NoneType and text in ("null", "~", ""):
             return None
@@ -188,43 +189,69 @@ def read_value(text: str, kind: Any) -> Any:
     raise ValueError(text)
 
 
+def typed_value(value: Any, kind: Any) -> Any:
+    """Return a value given in Python as an option of that type has it; a text may stand for any value; else ValueError."""
+    if isinstance(value, str | PathLike):
+        return read_value(fspath(value), kind)
+    for choice in _choices(kind):
+        if value is None and choice is NoneType:
+            return None
+        if isinstance(value, bool) and choice is bool:
+            return value
+        if choice in (int, float) and isinstance(value, choice | int) and not isinstance(value, bool) and math.isfinite(value):
+            return choice(value)
+    raise ValueError(value)
+
+
 def show_value(value: Any) -> str:
-    """A default as the user would type it."""
+    """Return a default as the user would type it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse that raises UserError, wants option names in full and names the nearest one."""
+    """argparse that raises UserError, takes option names in full only and suggests the nearest one.
 
-    def __init__(self, command: str, summary: str) -> None:
+    `--help` shows the common options. If there are others, `--help-all` shows them all.
+    """
+
+    def __init__(self, command: str, summary: str, example: str = "") -> None:
         super().__init__(
             prog=f"aevlp {command}",
-            description=summary,
+            description=summary + (f"\n\nexample: {example}" if example else ""),
             allow_abbrev=False,
             formatter_class=_Help,
             usage=argparse.SUPPRESS,
+            add_help=False,
         )
         self.command = command
         self.foreign_options: dict[str, str] = {}  # option name -> why it is not an option here
+        self._rare: list[argparse.Action] = []  # options that only --help-all shows
+        self._groups: dict[str, argparse._ArgumentGroup] = {}
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # argparse knows no exponents
+        self.add_argument("-h", "--help", action=_ShowHelp, help="show this text")
 
     def error(self, message: str) -> NoReturn:
-        """One line."""
+        """Raise the message as one line."""
         raise UserError(f"{message}; see aevlp {self.command} --help")
 
-    def add_option(self, option: Option) -> None:
-        """An option of a dataclass, under its key and its short name; absent from the result when the user does not say it."""
+    def group(self, title: str) -> argparse._ArgumentGroup:
+        """Return the group of that title, which `--help` shows under a heading of its own."""
+        if title not in self._groups:
+            self._groups[title] = self.add_argument_group(title)
+        return self._groups[title]
+
+    def add_option(self, option: Option, *, group: str | None = None, rare: bool = False) -> None:
+        """Add an option of a dataclass. It is absent from the result unless the user gives it; `--help` hides a rare one."""
 
         def read(text: str) -> Any:
             try:
                 return read_value(text, option.kind)
             except ValueError:
-                wanted = describe(option.kind)
-                raise argparse.ArgumentTypeError(f"must be {wanted}, not {text!r}") from None
+                raise argparse.ArgumentTypeError(f"must be {describe(option.kind)}, not {text!r}") from None
 
-        self.add_argument(
+        action = (self if group is None else self.group(group)).add_argument(
             *option.names,
             dest=option.key,
             type=read,
@@ -234,9 +261,27 @@ class Parser(argparse.ArgumentParser):
             const=True if option.kind is bool else None,  # alone it means true
             help=f"{option.help} ({option.values}; default: {show_value(option.default)})".replace("%", "%%"),
         )
+        if rare:
+            if not self._rare:
+                self.add_argument("--help-all", action=_ShowHelp, help=argparse.SUPPRESS)  # the last line of --help names it
+            self._rare.append(action)
+
+    def format_help(self, *, everything: bool = False) -> str:
+        """Return the help of the common options, or of everything."""
+        if everything or not self._rare:
+            return super().format_help()
+        texts = [action.help for action in self._rare]
+        for action in self._rare:
+            action.help = argparse.SUPPRESS
+        try:
+            more = f"\n{len(texts)} more options: aevlp {self.command} --help-all\n"
+            return super().format_help() + more
+        finally:
+            for action, text in zip(self._rare, texts, strict=True):
+                action.help = text
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
-        """The parsed arguments; an unknown option is an error that names the nearest valid one."""
+        """Return the parsed arguments; an unknown option is an error that names the nearest valid one."""
         known, unknown = self.parse_known_args(argv)
         if unknown:
             word = unknown[0].split("=")[0]
@@ -248,7 +293,19 @@ class Parser(argparse.ArgumentParser):
         return known
 
 
-class _Help(argparse.HelpFormatter):
+class _ShowHelp(argparse.Action):
+    """Print the help and exit; `--help-all` shows the rare options too."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        assert isinstance(parser, Parser)
+        print(parser.format_help(everything="--help-all" in self.option_strings), end="")
+        parser.exit()
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
     """Help with room for long option names."""
 
     def __init__(self, prog: str) -> None:
@@ -256,11 +313,11 @@ class _Help(argparse.HelpFormatter):
 
 
 def overlay(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Key -> value: the options' defaults under the given values."""
+    """Return key -> value: the given values over the options' defaults."""
     return {option.key: values.get(option.key, option.default) for option in options}
 
 
 def section_values(values: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """The values of one section, by field name."""
+    """Return the values of one section, by field name."""
     prefix = f"{section}."
     return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}

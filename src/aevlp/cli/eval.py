@@ -11,9 +11,9 @@ from aevlp.core.options import Parser
 from aevlp.core.tables import show
 
 
-def evaluate(argv: Sequence[str]) -> None:
+def eval(argv: Sequence[str]) -> None:
     """Evaluate a trained model on a split of an image set."""
-    parser = Parser("eval", evaluate.__doc__ or "")
+    parser = Parser("eval", eval.__doc__ or "")
     add_arguments(parser, split="test")
     parser.add_argument("--probabilities", type=Path, metavar="FILE.csv", help="write every image's probabilities (default: no)")
     given = parser.read(argv)
