@@ -21,6 +21,7 @@ def some_labels(images: int = 9, classes: int = 7, seed: int = 0) -> np.ndarray:
 def task(observed: np.ndarray, *, seed: int = 0, learning_rate: float = 1e-5, processes: int = 1) -> Any:
     return SimpleNamespace(
         split=SimpleNamespace(observed=observed),
+        observed=torch.from_numpy(observed),
         seed=seed,
         learning_rate=learning_rate,
         accelerator=SimpleNamespace(device=torch.device("cpu"), num_processes=processes),

@@ -1,6 +1,6 @@
-"""What several losses compute of their cells.
+"""Quantities that several losses compute per cell, i.e. per image and class.
 
-The loss files take everything else from tensor methods, so that their options can be listed (`--help`) without loading torch.
+Everything else in the loss files uses tensor methods, so that `--help` can list their options without loading torch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def log_probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """(log p, log(1 - p)) for p = sigmoid(logits), same shape, in float32 (float64 stays float64).
+    """Return (log p, log(1 - p)) for p = sigmoid(logits), same shape, in float32 (float64 stays float64).
 
     Half precision would lose log(1 - p) already at logits of 10; in float32 both logs are exact and finite for |logit| <= 100.
     """
@@ -24,20 +24,20 @@ def log_probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def by_label(observed: Tensor, positive: Tensor, unknown: Tensor, negative: Tensor) -> Tensor:
-    """[N, C]: each cell's value by its observed label 1, 0 or -1."""
+    """Return each cell's value by its observed label 1, 0 or -1, all [N, C]."""
     return positive.where(observed == 1, negative.where(observed == -1, unknown))
 
 
 def entropy(log_p: Tensor, log_not_p: Tensor) -> Tensor:
-    """H(p) = -p log p - (1 - p) log(1 - p) of every cell."""
+    """Return H(p) = -p log p - (1 - p) log(1 - p) of every cell."""
     return -(log_p.exp() * log_p + log_not_p.exp() * log_not_p)
 
 
 def prior(expected_positives: float, classes: int) -> float:
-    """(m - 1) / (C - 1), from 0 to 1: that an unknown label is positive if m of C are and one of these is observed."""
+    """Return (m - 1) / (C - 1), from 0 to 1: the chance that an unknown label is positive if m of C are and one is observed."""
     return min(max((expected_positives - 1) / (classes - 1), 0.0), 1.0) if classes > 1 else 0.0
 
 
 def surplus(p: Tensor, expected_positives: float) -> Tensor:
-    """R = ((mean over the rows of the sum of p - m) / C)^2 for p [N, C]: how far the rows are from m positives each."""
+    """Return R = ((mean over the rows of the sum of p - m) / C)^2 for p [N, C]: how far the rows are from m positives each."""
     return ((p.sum(1).mean() - expected_positives) / p.shape[1]).square()

@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from aevlp.core.options import Above
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
-from aevlp.losses.schedules import alpha, beta
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def beta(first: float, last: float, epoch: int, epochs: int, warmup: int = 0) -> float:
+    """Return the value in epoch 1..epochs of a linear schedule that starts at `first` and never quite reaches `last` (w, b)."""
+    return first + (last - first) * max(epoch - warmup - 1, 0) / (epochs - warmup)
+
+
+def alpha(first: float, last: float, epoch: int, epochs: int, warmup: int = 0) -> float:
+    """Return the value in epoch 1..epochs of a linear schedule that leaves `first` at once and ends at `last` (mu, sigma)."""
+    return first + (last - first) * max(epoch - warmup, 0) / (epochs - warmup)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 | symbol | argument | meaning                                                           |
 | ------ | -------- | ----------------------------------------------------------------- |
-| lambda | slope    | (slope - p) p^2 is what an unknown label costs                    |
-| m      | margin   | what a positive's logit must exceed more                          |
+| lambda | slope    | an unknown label costs (slope - p) p^2                            |
+| m      | margin   | subtracted from the logit of a positive                           |
 | gamma  | gamma    | how little an easy positive counts                                |
 """
 
@@ -25,7 +25,7 @@ class HillOptions(LossOptions):
     """Options of the Hill loss."""
 
     slope: Annotated[float, AtLeast(1)] = 1.5
-    """Where the cost of an unknown label would come down to 0; its top is at 2/3 of it."""
+    """Probability at which the cost of an unknown label would be 0 again; the cost peaks at 2/3 of it."""
     margin: Annotated[float, AtLeast(0)] = 1.0
     """Subtracted from the logit of a confirmed positive."""
     gamma: Annotated[float, AtLeast(0)] = 2.0

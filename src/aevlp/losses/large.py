@@ -2,7 +2,7 @@
 
 | symbol | argument | meaning                              |
 | ------ | -------- | ------------------------------------ |
-| k      | count    | how many cells of a batch are meant  |
+| k      | count    | large cells in a batch               |
 | delta  | delta    | that number as a share of all cells  |
 """
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def large_count(epoch: int, cells: int, delta: float, *, grows: bool) -> int:
-    """How many of a batch's cells count as large: 0 in epoch 1, then delta of them, or (epoch - 1) * delta if it grows."""
+    """Return how many cells of a batch count as large: 0 in epoch 1, then a share delta, or (epoch - 1) * delta if it grows."""
     if epoch == 1:
         return 0
     share = delta * (epoch - 1) if grows else delta
-    return ceil(cells * share - 1e-9)  # a whole number that rounding put just above itself stays what it is
+    return ceil(cells * share - 1e-9)  # rounding error must not add a cell
 
 
 def large_cells(logits: Tensor, observed: Tensor, count: int) -> Tensor:
-    """bool [N, C]: the unknown cells (observed 0) whose -log(1 - p) is at least the count-th largest of the batch.
+    """Return a mask [N, C]: the unknown cells (observed 0) whose -log(1 - p) is at least the count-th largest of the batch.
 
     Ties at the limit are all in; a count beyond the unknown cells means all of them. Constant to autograd.
     """

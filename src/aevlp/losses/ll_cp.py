@@ -1,8 +1,8 @@
 """Large loss correction, permanent: the unknown cells whose loss is largest count as positives from now on.
 
-This is the pure form, of one batch: the formula of `ll_ct` on the labels as they are now. What makes it permanent is the
-caller, who keeps the cells of `large_cells` as positives for every later epoch. As a method it is `bce` with a label source
-that does so; it is therefore not registered.
+This is the pure form for one batch: the formula of `ll_ct` on the current labels. The caller makes the correction permanent by
+keeping the cells of `large_cells` as positives. The method `ll-cp` is `bce` with a label source that does this, so this function
+is not registered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Large loss correction, temporary: the unknown cells whose loss is largest count as positives, in this batch only.
 
-This is the pure form, of one batch. As a method it is `bce` with a label source that finds the same cells, so that any
-other loss that reads pseudo-labels can have them too; it is therefore not registered.
+This is the pure form for one batch. The method `ll-ct` is `bce` with a label source that finds the same cells, so that any other
+loss that reads pseudo-labels can use them too; so this function is not registered.
 """
 
 from __future__ import annotations

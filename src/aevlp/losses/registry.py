@@ -30,13 +30,13 @@ class LossOptions(Options, section="loss"):
 
 @dataclass(frozen=True)
 class Loss:
-    """A registered loss: what it is called, what it computes, what it takes."""
+    """A registered loss: its name, its function and its properties."""
 
     name: str
     function: Callable[..., Tensor]
     options: type[LossOptions]
-    reads: str | None  # what its third argument holds: "pseudo" or whatever else a source yields; None: there is none
-    needs_truth: bool  # `observed` must be complete: only the upper reference asks for that
+    reads: str | None  # the kind of labels in its third argument: "pseudo" or another that a source yields; None: it has none
+    needs_truth: bool  # it takes complete labels; only the upper reference does
     paper: str
 
     @property
@@ -46,7 +46,7 @@ class Loss:
 
     @property
     def wants_expected_positives(self) -> bool:
-        """Whether it asks for the number of positives that an image is expected to have."""
+        """Whether it takes the expected number of positives per image."""
         return "expected_positives" in inspect.signature(self.function).parameters
 
 
@@ -61,7 +61,7 @@ def register_loss(
     needs_truth: bool = False,
     paper: str = "",
 ) -> Callable[[Function], Function]:
-    """A decorator that enters a loss function under `name`.
+    """Return a decorator that registers a loss function under `name`.
 
     It is called as function(logits, observed, **options), or (logits, observed, what it reads, **options); a keyword
     `expected_positives` is filled in with the number that is set or estimated.

@@ -2,7 +2,7 @@
 
 | symbol | argument  | meaning                                                        |
 | ------ | --------- | -------------------------------------------------------------- |
-| m      | margin    | what a positive's logit must exceed more                       |
+| m      | margin    | subtracted from the logit of a positive                        |
 | tau    | threshold | probability above which an unknown label counts as positive    |
 | gamma  | gamma     | how little an easy cell counts                                 |
 """
@@ -56,5 +56,5 @@ def splc(logits: Tensor, observed: Tensor, *, margin: float, threshold: float, g
 
 
 def _focal(log_right: Tensor, log_wrong: Tensor, gamma: float) -> Tensor:
-    """(1 - a)^gamma * -log a of every cell, for a the probability of what is taken to be right."""
+    """(1 - a)^gamma * -log a of every cell, where a is the probability of the assumed label."""
     return (gamma * log_wrong).exp() * -log_right

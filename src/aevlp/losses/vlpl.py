@@ -24,14 +24,14 @@ BELIEF = 0.9  # target probability of a positive pseudo-label (label smoothing)
 
 
 @dataclass(frozen=True)
-class VlplOptions(EmOptions):
+class VlplLossOptions(EmOptions):
     """Options of the loss of vision-language pseudo-labels."""
 
     beta_pos: Annotated[float, AtLeast(0)] = 0.7
     """Weight of a positive pseudo-label."""
 
 
-@register_loss("vlpl", VlplOptions, reads="pseudo", paper=VISION_LANGUAGE)
+@register_loss("vlpl", VlplLossOptions, reads="pseudo", paper=VISION_LANGUAGE)
 def vlpl(logits: Tensor, observed: Tensor, pseudo: Tensor, *, alpha: float, beta_pos: float) -> Tensor:
     """Mean over all cells; logits, observed, pseudo [N, C], both labels in {1, 0, -1}.
 

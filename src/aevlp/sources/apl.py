@@ -24,7 +24,7 @@ class AplOptions(Options, section="apl"):
 
 
 def lowest(p: Tensor, eligible: Tensor, count: Tensor) -> Tensor:
-    """Bool [N, C]: of each column's eligible cells the count [C] with the lowest p, the upper ones first where p is equal."""
+    """Return a mask [N, C]: of each column's eligible cells the count [C] with the lowest p; of equal p, the upper rows."""
     import torch
 
     order = p.where(eligible, torch.inf).argsort(dim=0, stable=True)
@@ -39,14 +39,12 @@ class Apl(StatefulSource):
     options: AplOptions
 
     def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
         super().__init__(context, options)
-        self.unknown = torch.from_numpy(context.split.observed == 0)
-        self.table = torch.full(self.unknown.shape, -1.0)
+        self.unknown = self.observed == 0
+        self.table = self.observed.float().fill_(-1)
 
     def end_epoch(self, context: EpochContext) -> None:
-        """Freezes as many as this epoch's share; not after the last epoch, as nothing would learn from it."""
+        """Freeze this epoch's share of soft negatives; none after the last epoch, when nothing learns from them."""
         warmup = min(self.options.warmup, context.epochs - 1)
         if not warmup <= context.epoch < context.epochs:
             return

@@ -27,13 +27,11 @@ class Confident(StatefulSource):
     options: ConfidentOptions
 
     def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
         super().__init__(context, options)
-        self.unknown = torch.from_numpy(context.split.observed == 0)
-        self.table = torch.zeros(self.unknown.shape, dtype=torch.int8)
+        self.unknown = self.observed == 0
+        self.table = self.observed.new_zeros(self.observed.shape)
 
     def end_epoch(self, context: EpochContext) -> None:
-        """Adds what the classifier is sure of now; not after the last epoch, as nothing would learn from it."""
+        """Add the labels that the classifier is sure of now; none after the last epoch, when nothing learns from them."""
         if self.options.warmup <= context.epoch < context.epochs:
             self.table[self.unknown & (context.probabilities() > self.options.threshold)] = 1

@@ -1,4 +1,4 @@
-"""DAMP: a frozen vision-language model looks at the image and its tiles, afresh every epoch."""
+"""DAMP: pseudo-labels of a frozen vision-language model that sees the image and its tiles, cut anew for every epoch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import logging
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from aevlp.core.citations import AEVLP
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
 from aevlp.damp.options import DampOptions
+from aevlp.data.prevalence import observed_like
 from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from aevlp.data.splits import Split
 
 log = logging.getLogger("aevlp")
-JUDGED = 5000  # images that settings are judged by, at most
+MOST_TUNED_ON = 5000  # images
 
 
 @register_source("damp", DampOptions, asks_teacher=True, follows_compat=True, paper=AEVLP)
@@ -38,7 +41,7 @@ class Damp(Source):
         if options.tune and context.store_root is None:
             raise UserError("--store none: settings are chosen from stored views; name a folder")
         epochs = context.epochs
-        # Without a store a draw is never seen twice, so there is nothing to recombine.
+        # Without a store no draw is kept, so there is nothing to recombine.
         draws = epochs if context.store_root is None else options.draws_in(epochs)
         self.released_code = context.released_code
         view = {name: getattr(options, name) for name in ("grid", "overlap", "augment", "seed")}
@@ -55,32 +58,29 @@ class Damp(Source):
         generator = torch.Generator().manual_seed(seed_for(context.seed, "text noise"))
         self.weights = noise_weights(self.views.texts.shape[1], generator) if options.noise else None
         self.classes = class_embeddings(self.views.texts, self.weights, options.neighbours)
-        self.observed = torch.from_numpy(context.split.observed)
         self.settings: dict[str, Any] = {}  # chosen by tuning
 
     def fill(self) -> None:
-        """Scores what the store lacks, and chooses the settings if asked to."""
+        """Embed the views that the store lacks, and choose the settings if asked to."""
         self.views.fill()
         if self.options.tune and not self.settings:
             from accelerate.utils import broadcast_object_list
 
             setting, figures = self.tuning().chosen
-            # On unequal machines two nearly equal settings may change places: the first process decides.
+            # Two settings may be nearly equal and rank differently on different machines: the first process decides.
             self.take(broadcast_object_list([asdict(setting)])[0])
             shown = ", ".join(f"{name} {value}" for name, value in self.settings.items())
             log.info("tuned: %s (pseudo-label precision %.3f, recall %.3f)", shown, figures.precision, figures.recall)
 
     def take(self, settings: dict[str, Any]) -> None:
-        """Goes on with these settings, by the names of its options."""
+        """Continue with these settings: option name -> value."""
         self.settings, self.options = settings, replace(self.options, **settings)
 
     def tuning(self) -> Tuning:
-        """What settings the stored views speak for: by fully labelled validation images or, without them, by what is observed."""
-        import numpy as np
+        """Tune the settings on fully labelled validation images or, without them, on the observed labels."""
         import torch
 
         from aevlp.damp.tuning import Sample, Setting, tune_complete, tune_estimated
-        from aevlp.data.prevalence import observed_like
 
         if self.views.store is None:
             raise UserError("--store none: settings are chosen from stored views; name a folder")
@@ -91,30 +91,30 @@ class Damp(Source):
         if val is not None and val.truth is not None:
             views = self.views.at(val)
             views.fill()
-            rows, embeddings = views.sample(JUDGED)
+            rows, embeddings = views.sample(MOST_TUNED_ON)
             known = observed_like(observed, val.truth, np.random.default_rng(seed_for(0, "tuning")))[rows]
             return tune_complete(Sample(embeddings, self.classes, torch.from_numpy(known), *how), val.truth[rows], before)
         if not (observed == 1).any():
             raise UserError(f"{context.split.root}: no label is observed, so there is nothing to tune by; label some images")
-        rows, embeddings = self.views.sample(JUDGED)
+        rows, embeddings = self.views.sample(MOST_TUNED_ON)
         nothing = torch.zeros(len(rows), len(self.classes), dtype=torch.int8)
         expected = context.expected_positives
         return tune_estimated(Sample(embeddings, self.classes, nothing, *how), self.views.images.observed[rows], before, expected)
 
     def chosen(self) -> dict[str, Any]:
-        """What `tune` has chosen."""
+        """Return the settings that `tune` has chosen."""
         return {f"damp.{name}": value for name, value in self.settings.items()}
 
     def evidence(self) -> Tensor:
-        """The labels of the first epoch."""
+        """Return the labels of the first epoch."""
         return self.labels(1)
 
     def begin_epoch(self, context: EpochContext) -> None:
-        """Labels every image from this epoch's views."""
+        """Label every image from this epoch's views."""
         self.table = self.labels(context.epoch)
 
     def labels(self, epoch: int) -> Tensor:
-        """Int8 [N, C] in {1, 0, -1}: the pseudo-labels of epoch 1, 2, ..., the same in every process."""
+        """Return the pseudo-labels of epoch 1, 2, ..., int8 [N, C] in {1, 0, -1}, the same in every process."""
         from aevlp.damp.labels import pseudo_labels, scores
 
         classes = self.classes.to(self.context.accelerator.device)
@@ -134,9 +134,9 @@ class Damp(Source):
         return self.views.labels(epoch, label)
 
     def scores(self, split: Split) -> Tensor:
-        """Float32 [M, C]: how much the teacher sees each class in images, those of its task or others; the mean of all draws.
+        """Return the teacher's scores of the images of a split, float32 [M, C]: DAMP's final scores, averaged over the draws.
 
-        The rule is told of no observed label, so that all labels are judged alike.
+        No observed label is used, so that all labels are scored alike.
         """
         import torch
 
@@ -154,11 +154,11 @@ class Damp(Source):
         return views.mean_scores(score)
 
     def state_dict(self) -> dict[str, Any]:
-        """The text noise (a resumed run must not depend on how a generator of another version draws), and what was decided."""
+        """Return the chosen settings and the text noise: a generator of another version might draw it differently."""
         return {"weights": self.weights, "settings": self.settings, **self.views.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues with the text noise of `state`."""
+        """Continue with the settings and the text noise of `state`."""
         from aevlp.damp.text import class_embeddings
 
         self.views.check(state)

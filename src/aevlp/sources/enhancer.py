@@ -36,16 +36,13 @@ class EnhancerOptions(Options, section="enhancer"):
 class Enhancer(Source):
     """Soft labels d: float32 [N, C] in (0, 1), of the observed labels too.
 
-    All is computed on the CPU from generators of its own, so that every process arrives at the same.
+    Everything is computed on the CPU from generators of its own, so that all processes get the same.
     """
 
     options: EnhancerOptions
 
     def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
         super().__init__(context, options)
-        self.observed = torch.from_numpy(context.split.observed)
         self.enhancement: Enhancement | None = None  # the width of the features is not known before the first epoch
 
     def _made(self, width: int) -> Enhancement:
@@ -61,7 +58,7 @@ class Enhancer(Source):
         )
 
     def begin_epoch(self, context: EpochContext) -> None:
-        """Shows the network the features as they are now, once, and takes its soft labels."""
+        """Train the network for one pass on the current features, and take its soft labels."""
         import torch
 
         from aevlp.models.label_enhancer import Graph, standardised
@@ -74,11 +71,11 @@ class Enhancer(Source):
         self.table = self.enhancement.learn(features, graph, self.observed, generator)
 
     def state_dict(self) -> dict[str, Any]:
-        """The network and its optimiser; nothing before the first epoch."""
+        """Return the network and its optimizer; nothing before the first epoch."""
         return {} if self.enhancement is None else self.enhancement.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues with the network and the optimiser of `state`."""
+        """Continue with the network and the optimizer of `state`."""
         if state:
             self.enhancement = self._made(state["width"])
             self.enhancement.load_state_dict(state)

@@ -24,12 +24,12 @@ class EstimatesOptions(Options, section="estimates"):
 
 
 def logit(p: float) -> float:
-    """The z whose sigmoid is p."""
+    """Return the z whose sigmoid is p."""
     return log(p / (1 - p))
 
 
 def first_logits(observed: Tensor, seed: int) -> Tensor:
-    """Float32 [N, C]: near-certain where observed is 1 or -1, elsewhere a probability drawn about 1/2, from 0.4 to 0.6."""
+    """Return the first logits, float32 [N, C]: near-certain where observed, elsewhere of a probability drawn from 0.4 to 0.6."""
     import torch
 
     drawn = torch.rand(observed.shape, generator=torch.Generator().manual_seed(seed_for(seed, "estimates")))
@@ -38,7 +38,7 @@ def first_logits(observed: Tensor, seed: int) -> Tensor:
 
 @register_source("estimates", EstimatesOptions, yields="estimated", paper=SINGLE_POSITIVE)
 class Estimates(Source):
-    """A matrix Theta [N, C] of free logits, which the classifier's optimiser trains; it has no table."""
+    """A matrix Theta [N, C] of free logits, which the classifier's optimizer trains; it has no table."""
 
     options: EstimatesOptions
 
@@ -46,31 +46,31 @@ class Estimates(Source):
         import torch
 
         super().__init__(context, options)
-        first = first_logits(torch.from_numpy(context.split.observed), context.seed)
+        first = first_logits(self.observed, context.seed)
         self.theta = torch.nn.Parameter(first.to(context.accelerator.device))
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:
-        """Float32 [B, C] in (0, 1), on Theta's device, through which Theta learns."""
+        """Return the estimates, float32 [B, C] in (0, 1), on Theta's device; gradients flow to Theta."""
         t = self.theta[index.to(self.theta.device)].sigmoid()
         # The loss is scaled up by the number of processes, as their gradients are averaged; Theta's are not.
         shared: Tensor = t.detach() + (t - t.detach()) / self.context.accelerator.num_processes
         return shared
 
     def parameters(self) -> list[nn.Parameter]:
-        """Theta."""
+        """Return Theta."""
         return [self.theta]
 
     @property
     def learning_rate(self) -> float:
-        """`rate` times the backbone's."""
+        """`rate` times the learning rate of the backbone."""
         return self.options.rate * self.context.learning_rate
 
     def state_dict(self) -> dict[str, Any]:
-        """Theta."""
+        """Return Theta."""
         return {"theta": self.theta.detach().cpu()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues with the Theta of `state`, in place, as an optimiser holds it."""
+        """Continue with the Theta of `state`, in place: the optimizer holds it."""
         import torch
 
         with torch.no_grad():

@@ -29,20 +29,17 @@ class LlCp(StatefulSource):
     options: LlCpOptions
 
     def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
         super().__init__(context, options)
-        self.observed = torch.from_numpy(context.split.observed)
-        self.table = torch.zeros(self.observed.shape, dtype=torch.int8)
+        self.table = self.observed.new_zeros(self.observed.shape)
 
     def begin_epoch(self, context: EpochContext) -> None:
-        """Remembers which epoch it is."""
+        """Remember the epoch: the number of large losses depends on it."""
         self.epoch = context.epoch
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:
-        """Int8 [B, C]: 1 where the batch's loss is large, or once was, else 0."""
+        """Return int8 [B, C]: 1 where the loss is or once was large, else 0."""
         count = large_count(self.epoch, logits.numel(), self.options.delta, grows=False)
-        # What has become positive is unknown no more, so that every batch adds new ones.
+        # A label that has become positive is no longer unknown, so that every batch adds new ones.
         labels = self.observed[index] + self.table[index]
         image, label = large_cells(logits, labels.to(logits.device), count).cpu().nonzero(as_tuple=True)
         self.table[index[image], label] = 1

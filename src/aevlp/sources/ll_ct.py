@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import LARGE_LOSS
 from aevlp.core.options import Between, Options
 from aevlp.losses.large import large_cells, large_count
-from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
+from aevlp.sources.registry import EpochContext, Source, register_source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,25 +28,15 @@ class LlCt(Source):
 
     options: LlCtOptions
 
-    def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
-        super().__init__(context, options)
-        self.observed = torch.from_numpy(context.split.observed)
-
     def begin_epoch(self, context: EpochContext) -> None:
-        """Forgets the labels of the epoch before."""
-        import torch
-
+        """Drop the labels of the epoch before."""
         self.epoch = context.epoch
-        self.table = torch.zeros(self.observed.shape, dtype=torch.int8)
+        self.table = self.observed.new_zeros(self.observed.shape)
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:
-        """Int8 [B, C]: 1 where the batch's loss is large, else 0; also kept in the table, which tells what the epoch used."""
-        import torch
-
+        """Return int8 [B, C]: 1 where the loss is large, else 0. The table keeps what the epoch used."""
         count = large_count(self.epoch, logits.numel(), self.options.delta, grows=True)
         large = large_cells(logits, self.observed[index].to(logits.device), count).cpu()
         image, label = large.nonzero(as_tuple=True)
         self.table[index[image], label] = 1
-        return large.to(torch.int8)
+        return large.to(self.table.dtype)

@@ -9,10 +9,8 @@ from aevlp.sources.registry import Source, SourceContext, register_source
 
 @register_source("none")
 class NoSource(Source):
-    """Pseudo-labels that say nothing."""
+    """A source without labels: its table is 0 everywhere."""
 
     def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
         super().__init__(context, options)
-        self.table = torch.zeros(context.split.observed.shape, dtype=torch.int8)
+        self.table = self.observed.new_zeros(self.observed.shape)

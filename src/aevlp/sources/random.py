@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from aevlp.core.citations import AEVLP
 from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
 from aevlp.losses.cells import prior
-from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
+from aevlp.sources.registry import EpochContext, Source, register_source
 
 
 @dataclass(frozen=True)
@@ -26,18 +25,13 @@ class Random(Source):
 
     options: RandomOptions
 
-    def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
-        super().__init__(context, options)
-        self.unknown = torch.from_numpy(context.split.observed == 0)
-
     def begin_epoch(self, context: EpochContext) -> None:
-        """Draws the labels of an epoch."""
+        """Draw the labels of an epoch."""
         import torch
 
         assert context.expected_positives is not None
         draw = 1 if self.options.fixed else context.epoch
         generator = torch.Generator().manual_seed(seed_for(self.context.seed, "random labels", draw))
-        drawn = torch.rand(self.unknown.shape, generator=generator) < prior(context.expected_positives, self.unknown.shape[1])
-        self.table = (drawn & self.unknown).to(torch.int8)
+        shape = self.observed.shape
+        drawn = torch.rand(shape, generator=generator) < prior(context.expected_positives, shape[1])
+        self.table = (drawn & (self.observed == 0)).to(torch.int8)

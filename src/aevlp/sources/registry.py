@@ -34,6 +34,13 @@ class SourceContext:
     expected_positives: float | None  # per image, as the user set it
     released_code: bool  # follow the authors' released code where it departs from the paper
 
+    @property
+    def observed(self) -> Tensor:
+        """The observed labels of the training images, int8 [N, C] on the CPU."""
+        import torch
+
+        return torch.from_numpy(self.split.observed)
+
 
 @dataclass(frozen=True)
 class EpochContext:
@@ -47,45 +54,46 @@ class EpochContext:
 
 
 class Source:
-    """What a loss is told of the training images' labels beside the observed ones, epoch by epoch.
+    """A source of labels that a loss reads beside the observed ones, epoch by epoch.
 
-    This one says nothing; the others override what they need. All processes call the same methods in the same order, and
-    keep the same tables.
+    This one has none; the others override what they need. All processes call the same methods in the same order and keep the
+    same tables.
     """
 
-    table: Tensor  # [N, C] on the CPU: what this epoch's batches are told; int8 in {1, 0, -1} for pseudo-labels
+    table: Tensor  # [N, C] on the CPU: the labels of this epoch; int8 in {1, 0, -1} for pseudo-labels
 
     def __init__(self, context: SourceContext, options: Any) -> None:
         self.context, self.options = context, options
+        self.observed = context.observed
 
     def fill(self) -> None:
-        """Does, once, the expensive part that all epochs share."""
+        """Compute, once, the expensive part that all epochs share."""
 
     def evidence(self) -> Tensor | None:
-        """Int8 [N, C]: pseudo-labels that are known before training; None: there are none."""
+        """Return the pseudo-labels that are known before training, int8 [N, C]; None: there are none."""
         return None
 
     def chosen(self) -> dict[str, Any]:
-        """Options that it has chosen itself, for the record."""
+        """Return option name -> value for the options that the source has chosen itself."""
         return {}
 
     def begin_epoch(self, context: EpochContext) -> None:
         """Prepare the table of an epoch."""
 
     def rows(self, index: Tensor, logits: Tensor) -> Tensor:
-        """[B, C] for the images `index` [B] of a batch, whose logits [B, C] are constants here."""
+        """Return the labels [B, C] of the images `index` [B] of a batch; their logits [B, C] carry no gradient."""
         return self.table[index]
 
     def end_epoch(self, context: EpochContext) -> None:
         """Update from an epoch that has ended."""
 
     def parameters(self) -> list[nn.Parameter]:
-        """What the optimiser of the classifier trains too, at the rate `learning_rate`."""
+        """Return parameters that the classifier's optimizer trains too, at `learning_rate`."""
         return []
 
     @property
     def learning_rate(self) -> float:
-        """Of its parameters."""
+        """Learning rate of the source's parameters."""
         return self.context.learning_rate
 
     def state_dict(self) -> dict[str, Any]:
@@ -110,15 +118,15 @@ class StatefulSource(Source):
 
 @dataclass(frozen=True)
 class SourceKind:
-    """A registered source: what it is called, how it is made, what it yields."""
+    """A registered source: its name, its constructor and its properties."""
 
     name: str
     make: Callable[[SourceContext, Any], Source]
     options: type[Options]
-    yields: str  # what its rows are; a loss that reads the same can be combined with it
+    yields: str  # the kind of its labels; a loss that reads this kind can be combined with it
     asks_teacher: bool
     wants_expected_positives: bool
-    follows_compat: bool  # has another way of its authors' released code
+    follows_compat: bool  # whether --compat released-code changes it
     paper: str
 
     @property
@@ -141,7 +149,7 @@ def register_source(
     follows_compat: bool = False,
     paper: str = "",
 ) -> Callable[[Make], Make]:
-    """A decorator that enters a source (its class, or a function that makes it) under `name`."""
+    """Return a decorator that registers a source, its class or a function that makes it, under `name`."""
 
     def enter(make: Make) -> Make:
         kind = SourceKind(name, make, options, yields, asks_teacher, wants_expected_positives, follows_compat, paper)

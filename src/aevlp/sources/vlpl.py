@@ -16,8 +16,8 @@ WHOLE_IMAGE = {"grid": 0, "overlap": 0.0, "augment": False, "seed": 0}
 
 
 @dataclass(frozen=True)
-class VlplOptions(Options, section="vlpl"):
-    """Vision-language pseudo-labels."""
+class VlplSourceOptions(Options, section="vlpl"):
+    """Options of vision-language pseudo-labels."""
 
     temperature: Annotated[float, Above(0)] = 0.01
     """Softmax temperature on the cosines."""
@@ -25,11 +25,11 @@ class VlplOptions(Options, section="vlpl"):
     """Score above which a class becomes a positive pseudo-label."""
 
 
-@register_source("vlpl", VlplOptions, asks_teacher=True, paper=VISION_LANGUAGE)
+@register_source("vlpl", VlplSourceOptions, asks_teacher=True, paper=VISION_LANGUAGE)
 class Vlpl(Source):
     """The same pseudo-labels in every epoch: 1 where the softmax over the cosines is above the threshold."""
 
-    options: VlplOptions
+    options: VlplSourceOptions
 
     def __init__(self, context: SourceContext, options: Any) -> None:
         from aevlp.damp.view_embeddings import ViewEmbeddings
@@ -47,7 +47,7 @@ class Vlpl(Source):
         )
 
     def fill(self) -> None:
-        """Scores what the store lacks, and labels every image."""
+        """Embed the images that the store lacks, and label every image."""
         import torch
         from torch.nn.functional import normalize
 
@@ -60,17 +60,16 @@ class Vlpl(Source):
             whole, _ = scores(embeddings, classes, self.options.temperature)
             return (whole > self.options.threshold).to(torch.int8)
 
-        unknown = torch.from_numpy(self.context.split.observed == 0)
-        self.table = self.views.labels(1, label) * unknown
+        self.table = self.views.labels(1, label) * (self.observed == 0)
 
     def evidence(self) -> Tensor:
-        """The labels."""
+        """Return the labels."""
         return self.table
 
     def state_dict(self) -> dict[str, Any]:
-        """How the teacher looked."""
+        """Return the settings of the teacher."""
         return self.views.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on if the teacher would see the same."""
+        """Refuse to continue if the teacher or its settings have changed."""
         self.views.check(state)
