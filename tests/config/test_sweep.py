@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from aevlp.config.sweep import Failure, Sweep, csv_text, label, results_table
-from aevlp.core.engine import environment_of_job
 from aevlp.core.errors import UserError
+from aevlp.core.processes import environment_of_job
 
 
 def names(methods, choices, seeds=1) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import require
 from aevlp.core.options import Parser, options_of
+from aevlp.core.processes import EngineOptions
 from aevlp.core.tables import show
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from aevlp.cli.arguments import swept
 from aevlp.cli.printing import conclude
-from aevlp.core.engine import is_first_process
 from aevlp.core.errors import require
 from aevlp.core.options import Parser
+from aevlp.core.processes import is_first_process
 from aevlp.experiments.compare import check_place
 from aevlp.experiments.compare import compare as run_sweep
 

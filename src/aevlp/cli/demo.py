@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aevlp.cli.printing import conclude
-from aevlp.core.engine import EngineOptions, is_first_process
 from aevlp.core.errors import require
 from aevlp.core.options import Parser, options_of
+from aevlp.core.processes import EngineOptions, is_first_process
 
 
 def demo(argv: Sequence[str]) -> None:

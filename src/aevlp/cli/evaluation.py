@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from aevlp.config.config import Config
 from aevlp.config.recipe import FEATURES, MODE, build_config, read_recipe
-from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
+from aevlp.core.processes import EngineOptions
 from aevlp.data.load import DataOptions
 from aevlp.models.options import ModelOptions
 from aevlp.store.location import store_root

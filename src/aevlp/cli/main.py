@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import NoReturn
 
 from aevlp import __version__
-from aevlp.core.engine import is_first_process, shut_down_processes
 from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.processes import is_first_process, shut_down_processes
 from aevlp.core.tables import show
 
 log = logging.getLogger("aevlp")

@@ -11,12 +11,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError, require
 from aevlp.core.files import whole_file
 from aevlp.core.options import Parser, options_of
+from aevlp.core.processes import EngineOptions
 from aevlp.core.progress import progress
-from aevlp.core.tables import to_a_reader
+from aevlp.core.tables import stop_on_closed_pipe
 from aevlp.inference.prediction_formats import FORMATS, format_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _output(out: Path | None) -> Iterator[Callable[[str], object]]:
         with whole_file(out) as file:
             yield lambda text: file.write(text.encode(errors="surrogateescape"))
         return
-    with to_a_reader():
+    with stop_on_closed_pipe():
         yield _print
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError, require
 from aevlp.core.options import Parser, options_of
+from aevlp.core.processes import EngineOptions
 
 log = logging.getLogger("aevlp")
 PACKAGES = {"fastapi": "fastapi", "uvicorn": "uvicorn", "python_multipart": "python-multipart"}  # the extra `serve`

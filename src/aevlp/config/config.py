@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from aevlp.config.methods import Method
-from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError, require
 from aevlp.core.options import Above, AtLeast, Between, Options
+from aevlp.core.processes import EngineOptions
 from aevlp.data.load import DataOptions
 from aevlp.data.splits import Split
 from aevlp.losses.registry import LossOptions

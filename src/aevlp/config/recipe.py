@@ -12,9 +12,9 @@ import yaml
 from aevlp.config.config import Config, RunOptions, ThresholdOptions, TrainOptions
 from aevlp.config.methods import METHODS, Method, find_method
 from aevlp.config.recipe_lines import Entry, entries
-from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import OptionError, UserError, did_you_mean
 from aevlp.core.options import Option, describe, options_of, overlay, read_value, section_values
+from aevlp.core.processes import EngineOptions
 from aevlp.data.load import DataOptions
 from aevlp.losses import LOSSES
 from aevlp.models.heads import HEADS

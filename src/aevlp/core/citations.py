@@ -1,4 +1,4 @@
-"""Papers that several parts come from; a part that has one to itself names it where it registers."""
+"""Papers that several parts come from. A part with a paper of its own cites it where it registers."""
 
 AEVLP = "Tran et al., More Reliable Pseudo-labels, Better Performance, ICCV 2025"
 SINGLE_POSITIVE = "Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021"

@@ -9,7 +9,7 @@ class UserError(Exception):
 
 
 class OptionError(UserError):
-    """The value of an option is wrong: the option's key, and what is wrong with its value."""
+    """A wrong value of an option: the option's key, and the reason."""
 
     def __init__(self, option: str, wrong: str) -> None:
         super().__init__(f"--{option} {wrong}")
@@ -17,13 +17,13 @@ class OptionError(UserError):
 
 
 def require(holds: bool, option: str, wanted: str, value: object) -> None:
-    """Refuses the value of an option unless it holds."""
+    """Refuse the value of an option unless the condition holds."""
     if not holds:
         raise OptionError(option, f"must be {wanted}, not {value}")
 
 
 def one_line(error: BaseException) -> str:
-    """The error's kind and the first line of what it says, for the end of a one-line message."""
+    """Return the error's type and the first line of its text, for the end of a one-line message."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Writing files atomically: a file is complete, or it is not there."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name, in place of an older one, only when it is complete and on disk.
+    """Yield a file that replaces `path` only when it is complete and on disk.
 
-    Whatever goes wrong before that leaves the older one, or none. A full disk is a UserError.
+    If anything goes wrong before, `path` stays as it was. A full disk is a UserError.
     """
-    # A name of its own keeps two writers of one file apart, on one machine or several; the last to finish wins.
+    # A random name keeps two writers apart, on one machine or several; the last to finish wins.
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,15 +41,15 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _disk_error(error: BaseException | None) -> OSError | None:
-    """The disk's error behind an error: some writers raise one of their own on top of it."""
+    """Return the system's error behind an error: some writers raise their own on top of it."""
     while error is not None and not isinstance(error, OSError | UserError):
         error = error.__context__
     return error if isinstance(error, OSError) else None
 
 
 def cannot_write(path: Path, error: Exception) -> UserError:
-    """What to tell the user when `path` could not be written."""
-    # The writer of weights has an error of its own, with the system's number in its text.
+    """Return the error to raise when `path` could not be written."""
+    # safetensors raises an error of its own, with the system's number in its text.
     number = error.errno if isinstance(error, OSError) else next(map(int, re.findall(r"os error (\d+)", str(error))), None)
     reason = os.strerror(number) if number else str(error)
     if number in _FULL:
@@ -58,11 +58,11 @@ def cannot_write(path: Path, error: Exception) -> UserError:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole."""
+    """Write a text file, atomically."""
     with whole_file(path) as file:
         file.write(text.encode(errors="surrogateescape"))  # file names need not be UTF-8
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a JSON file, whole, for people to read too."""
+    """Write an indented JSON file, atomically."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -1,7 +1,7 @@
-"""Dataclass fields as command-line options and recipe keys: one list of options, one way to read a value from text.
+"""Dataclass fields as command-line options and recipe keys.
 
-Plain argparse: values come as text from the command line and from recipe files alike, and go through `read_value`, so that a
-wrong one gets the same one-line answer wherever it stands.
+Plain argparse. Values from the command line and from recipe files go through the same `read_value`, so that a wrong one gets the
+same one-line error wherever it stands.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Option:
 
     @property
     def names(self) -> list[str]:
-        """What the user types: the short name, if it has one, and the full one."""
+        """The names on the command line: the short one, if there is one, and the full one."""
         return [*([SHORT_NAMES[self.key]] if self.key in SHORT_NAMES else []), f"--{self.flag}"]
 
 

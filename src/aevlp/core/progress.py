@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from aevlp.core.engine import is_first_process
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+from aevlp.core.processes import is_first_process
 
 LINE_EVERY = 10.0  # seconds, when not on a terminal
 log = logging.getLogger("aevlp")
@@ -16,9 +19,9 @@ log = logging.getLogger("aevlp")
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of items just finished; of several processes, the first shows its own.
+    """Yield a function that takes the number of items just finished. Of several processes, only the first shows its progress.
 
-    Without a total (None: nobody knows yet how many there are) it tells how many are done, and how fast.
+    With `total` None, it shows how many are done and how fast, but no time left.
     """
     if is_first_process() and sys.stderr.isatty():
         with _bar(what, total) as advance:
@@ -46,9 +49,6 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def _bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-
     rate = "images, {task.fields[rate]:.1f}/s"
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
     if total is None:
@@ -65,7 +65,7 @@ def _bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def duration(seconds: float) -> str:
-    """12 s, 3 min 20 s, 2 h 05 min."""
+    """Return seconds as a text: 12 s, 3 min 20 s, 2 h 05 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -4,6 +4,6 @@ from hashlib import blake2b
 
 
 def seed_for(seed: int, purpose: str, *position: int) -> int:
-    """A 63-bit seed from the run's seed, what it is for and where (an epoch, a process)."""
+    """Return a 63-bit seed derived from the run's seed, a purpose and a position (an epoch, a process)."""
     text = ":".join([str(seed), purpose, *map(str, position)])
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) >> 1

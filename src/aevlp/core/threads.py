@@ -1,4 +1,4 @@
-"""A function of many files, computed in threads (reading and decoding let go of the interpreter)."""
+"""Threads for reading and decoding files, which release the interpreter's lock."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ B = TypeVar("B")
 def in_threads(
     function: Callable[[A], B], items: Sequence[A], workers: int | None, progress: Callable[[int], None] | None = None
 ) -> list[B]:
-    """The function of each item, in their order; `progress` is called with the number done so far, from this thread."""
+    """Return the function of each item, in order. `progress` gets the number done so far, in the calling thread."""
     results = []
     with ThreadPoolExecutor(workers or min(8, os.cpu_count() or 1)) as pool:
-        for result in pool.map(function, items):  # left early (an interrupt), it cancels what is still queued
+        for result in pool.map(function, items):  # on an interrupt, the pool cancels what is still queued
             results.append(result)
             if progress is not None:
                 progress(len(results))

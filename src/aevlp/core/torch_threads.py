@@ -1,4 +1,4 @@
-"""Threads that have a core each: on a CPU, many small computations side by side are faster than one at a time on all cores."""
+"""Threads of torch: on a CPU, many small computations on one core each are faster than one at a time on all cores."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 
 @contextmanager
 def one_thread_per_core(threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
-    """A pool of that many threads (None: as many as torch would use), in each of which torch computes on one core alone."""
+    """Yield a pool of threads (None: as many as torch uses), in each of which torch computes on one core."""
     before = torch.get_num_threads()
     pool = ThreadPoolExecutor(threads or before, initializer=torch.set_num_threads, initargs=(1,))
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)  # of threads that are started from now on
+        torch.set_num_threads(before)  # for threads that start from now on
 
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """While it lasts, torch computes on one core: sharing out steps of a few microseconds costs more than they do."""
+    """Make torch compute on one core: distributing steps of a few microseconds costs more than the steps."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

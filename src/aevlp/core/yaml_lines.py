@@ -1,4 +1,4 @@
-"""YAML files as nodes, which know their lines; a file that cannot be read is told with the line."""
+"""YAML files as nodes with line numbers; an error names the line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aevlp.core.errors import UserError
 
 
 def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
-    """The content of a YAML file, or None of one without any; `hint` says how it is written, at the end of a message."""
+    """Return the content of a YAML file, None if it is empty. `hint` ends error messages: how to write such a file."""
     content = b""
     try:
         content = path.read_bytes()
@@ -36,5 +36,5 @@ def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
 
 
 def line_of(node: yaml.Node) -> int:
-    """The line that a node begins on."""
+    """Return the line that a node begins on."""
     return node.start_mark.line + 1

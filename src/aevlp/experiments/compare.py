@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, csv_text, exact, is_results_csv
-from aevlp.core.engine import environment_of_job, gpu_count, is_first_process
+from aevlp.core.engine import gpu_count
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import write_text
+from aevlp.core.processes import environment_of_job, is_first_process
 from aevlp.core.progress import duration
 from aevlp.store.location import store_root
 from aevlp.training.run_folder import RunFolder

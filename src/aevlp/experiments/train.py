@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config.config import Config
-from aevlp.core.engine import is_first_process, make_accelerator
+from aevlp.core.engine import make_accelerator
+from aevlp.core.processes import is_first_process
 from aevlp.data.load import load
 from aevlp.data.splits import require_examples
 from aevlp.reports.evidence import gather, write_evidence

@@ -15,10 +15,10 @@ from typing import Any
 from aevlp import __version__
 from aevlp.config.config import Config
 from aevlp.config.recipe import all_options, read_recipe, recipe_text
-from aevlp.core.engine import is_first_process
 from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, whole_file, write_json, write_text
 from aevlp.core.locks import Claim, claim_file
+from aevlp.core.processes import is_first_process
 
 # What may differ when a run is resumed: it decides where and how fast things are computed, not what.
 FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size"}

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from aevlp.core.engine import EngineOptions, make_accelerator
+from aevlp.core.engine import make_accelerator
+from aevlp.core.processes import EngineOptions
 from aevlp.experiments.bench.figures import FIGURES, growth, predict
 from aevlp.experiments.bench.registry import Bench
 from tests.experiments.bench.tiny import TINY

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from aevlp.core.engine import EngineOptions
 from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.processes import EngineOptions
 from aevlp.experiments.bench.figures import FIGURES
 from aevlp.experiments.bench.registry import Bench, Figure, Row
 

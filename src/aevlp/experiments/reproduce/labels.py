@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config.sweep import Failure, Outcome, Trial, trials_of
-from aevlp.core.engine import is_first_process
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
+from aevlp.core.processes import is_first_process
 from aevlp.experiments.compare import failure_of
 from aevlp.experiments.reproduce import paper
 from aevlp.experiments.reproduce.plan import Planned, flat, rows_of

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aevlp.config.sweep import Failure, trials_of
-from aevlp.core.engine import is_first_process
 from aevlp.core.errors import UserError
 from aevlp.core.files import whole_file, write_text
+from aevlp.core.processes import is_first_process
 from aevlp.core.progress import duration
 from aevlp.experiments.reproduce import paper
 from aevlp.experiments.reproduce.place import check_place, claim_place, image_set

@@ -7,15 +7,15 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aevlp.core.engine import is_first_process
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
+from aevlp.core.processes import is_first_process
 from aevlp.experiments.demo.scenes import write_world
 from aevlp.experiments.reproduce.request import Request
 from aevlp.store.location import store_root
 
 if TYPE_CHECKING:
-    from aevlp.core.engine import EngineOptions
+    from aevlp.core.processes import EngineOptions
     from aevlp.data.splits import Dataset
 
 MARK, RUNS = "reproduce.json", "runs"
