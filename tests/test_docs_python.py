@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from aevlp.cli.main import main
-from aevlp.config.recipe import build_config, read_recipe, recipe_file
+from aevlp.config.config import build_config
+from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.losses.gpr import GprOptions
 from tests.colours import write_world
 from tests.conftest import REPOSITORY

@@ -50,7 +50,8 @@ def test_the_labels_are_judged_without_a_training(capsys, benchmark, tmp_path):
 
 def naive_quality(path, words, seed) -> list[dict[str, float]]:
     """The figures of each epoch, cell by cell."""
-    from aevlp.config.recipe import build_config, read_recipe, recipe_file
+    from aevlp.config.config import build_config
+    from aevlp.config.recipe import read_recipe, recipe_file
     from aevlp.data.load import load
     from aevlp.sources.damp import Damp
 

@@ -5,17 +5,11 @@ from typing import Any
 import pytest
 import yaml
 
+from aevlp.config.config import build_config
+from aevlp.config.defaults import settings
 from aevlp.config.methods import METHODS, find_method
-from aevlp.config.recipe import (
-    all_options,
-    build_config,
-    options_for,
-    read_recipe,
-    recipe_file,
-    recipe_names,
-    recipe_text,
-    settings,
-)
+from aevlp.config.options import all_options, options_for
+from aevlp.config.recipe import read_recipe, recipe_file, recipe_names, recipe_text
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, describe, options_of, read_value
 from aevlp.damp.options import DampOptions

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from aevlp.config.recipe import build_config, read_recipe, recipe_file, settings
+from aevlp.config.config import build_config
+from aevlp.config.defaults import settings
+from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.data.benchmarks import BENCHMARKS
 from tests.config.test_recipe import flat
 

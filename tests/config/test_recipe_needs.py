@@ -5,7 +5,9 @@ import re
 import pytest
 
 from aevlp.cli.main import COMMANDS
-from aevlp.config.recipe import build_config, read_recipe, recipe_file, recipe_names, settings
+from aevlp.config.config import build_config
+from aevlp.config.defaults import settings
+from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
 from aevlp.data.benchmarks import BENCHMARKS
 from tests.config.recipe_needs import clip, kept, needs, operations, resnet50
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from aevlp.config.config import TrainOptions
+from aevlp.config.options import TrainOptions
 from aevlp.core.errors import UserError
 from aevlp.models.checkpoint import local_checkpoint
 from aevlp.models.classifier import Classifier, build_classifier

@@ -5,7 +5,9 @@ import re
 import pytest
 import torch
 
-from aevlp.config.recipe import build_config, read_recipe, recipe_file, settings
+from aevlp.config.config import build_config
+from aevlp.config.defaults import settings
+from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.core.errors import UserError
 from aevlp.damp.text import text_embeddings
 from aevlp.data.benchmarks import benchmark_classes

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from aevlp.config.recipe import build_config
+from aevlp.config.config import build_config
 from aevlp.core.engine import make_accelerator
 from aevlp.data.load import load
 from aevlp.training.setup import prepare

@@ -9,7 +9,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from aevlp.config.recipe import build_config
+from aevlp.config.config import build_config
 from aevlp.core.engine import teacher_precision
 from aevlp.core.errors import UserError
 from aevlp.damp.labels import final_scores, scores

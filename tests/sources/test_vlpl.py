@@ -5,7 +5,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from aevlp.config.recipe import build_config
+from aevlp.config.config import build_config
 from aevlp.data import prepare, read
 from aevlp.data.images import open_rgb
 from aevlp.sources.damp import Damp

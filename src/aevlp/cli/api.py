@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from aevlp.cli.train import RESUME_OR_OVERWRITE
 from aevlp.config.config import Config
-from aevlp.config.recipe import Defaults, all_options, choose_defaults, foreign_options
+from aevlp.config.defaults import Defaults, choose_defaults, foreign_options
+from aevlp.config.options import all_options
 from aevlp.core.errors import OptionError, UserError, did_you_mean
 from aevlp.core.options import show_value, typed_value
 from aevlp.experiments.run_result import RunResult

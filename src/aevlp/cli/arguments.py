@@ -10,19 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from aevlp.config.config import Config
+from aevlp.config.defaults import BACKBONE, FEATURES, MODE, choose_defaults, foreign_options, with_defaults
 from aevlp.config.methods import find_method
-from aevlp.config.recipe import (
-    BACKBONE,
-    FEATURES,
-    MODE,
-    choose_defaults,
-    foreign_options,
-    options_for,
-    read_recipe,
-    recipe_file,
-    recipe_names,
-    with_defaults,
-)
+from aevlp.config.options import options_for
+from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
 from aevlp.config.sweep import Sweep
 from aevlp.core.errors import UserError
 from aevlp.core.options import Option, Parser

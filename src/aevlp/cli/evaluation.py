@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aevlp.config.config import Config
-from aevlp.config.recipe import FEATURES, MODE, build_config, read_recipe
+from aevlp.config.config import Config, build_config
+from aevlp.config.defaults import FEATURES, MODE
+from aevlp.config.recipe import read_recipe
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
 from aevlp.core.processes import EngineOptions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aevlp.cli.evaluation import add_arguments, judging
-from aevlp.config.config import ThresholdOptions, TrainOptions
+from aevlp.config.options import ThresholdOptions, TrainOptions
 from aevlp.core.options import Parser, options_of
 from aevlp.core.tables import show
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from aevlp.config.defaults import settings, with_defaults
 from aevlp.config.methods import METHODS, Method
-from aevlp.config.recipe import options_for, own_options, settings, with_defaults
+from aevlp.config.options import options_for, own_options
 from aevlp.core.options import Option, options_of, show_value
 from aevlp.losses import LOSSES
 from aevlp.models.heads import HEADS

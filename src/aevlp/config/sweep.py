@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config.config import Config
+from aevlp.config.defaults import config_from, settings
 from aevlp.config.methods import find_method
-from aevlp.config.recipe import config_from, options_for, read_recipe, recipe_file, settings
+from aevlp.config.options import options_for
+from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.core.options import show_value
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import Any
 
 from aevlp import __version__
 from aevlp.config.config import Config
-from aevlp.config.recipe import all_options, read_recipe, recipe_text
+from aevlp.config.options import all_options
+from aevlp.config.recipe import read_recipe, recipe_text
 from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, whole_file, write_json, write_text
 from aevlp.core.locks import Claim, claim_file

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from aevlp.config.config import Config, TrainOptions
+from aevlp.config.config import Config
+from aevlp.config.options import TrainOptions
 from aevlp.core.errors import UserError
 from aevlp.data.splits import Dataset, Split
 from aevlp.losses import Loss

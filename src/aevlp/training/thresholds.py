@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.config.config import Aim, Config, ThresholdOptions
+from aevlp.config.config import Config
+from aevlp.config.options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.data.prevalence import Floats, Labels, estimated_mass, telling

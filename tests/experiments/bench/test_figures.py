@@ -57,7 +57,7 @@ def test_the_two_ways_to_make_views_make_the_same(bench):
 
 def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeypatch):
     """What the baseline is worth: it computes the pseudo-labels that the product reads from its store."""
-    from aevlp.config.recipe import build_config
+    from aevlp.config.config import build_config
     from aevlp.damp.labels import pseudo_labels
     from aevlp.data.load import load
     from aevlp.experiments.bench import in_loop

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aevlp.config.recipe import build_config
+from aevlp.config.config import build_config
 from aevlp.core.errors import UserError
 from aevlp.data.splits import Dataset, Split
 from aevlp.inference.completion import complete as module

@@ -7,7 +7,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from aevlp.config.recipe import build_config
+from aevlp.config.config import build_config
 from aevlp.data import prepare, read
 from aevlp.inference.completion.folds import out_of_fold
 from aevlp.models.classifier import build_classifier

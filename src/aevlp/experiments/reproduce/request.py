@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from aevlp.config.defaults import with_defaults
 from aevlp.config.methods import find_method
-from aevlp.config.recipe import all_options, options_for, read_recipe, recipe_file, recipe_names, with_defaults
+from aevlp.config.options import all_options, options_for
+from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
 from aevlp.core.errors import UserError, did_you_mean, require
 from aevlp.core.options import Parser
 from aevlp.experiments.reproduce.targets import TARGETS, Line, Target, backbone_lines

@@ -43,7 +43,8 @@ def _labels(bench: Bench, scenes: int, repeats: int) -> Row:
     """The share of (image, class) cells whose pseudo-label is another in 8 bits."""
     import numpy as np
 
-    from aevlp.config.recipe import build_config, read_recipe, recipe_file
+    from aevlp.config.config import build_config
+    from aevlp.config.recipe import read_recipe, recipe_file
     from aevlp.data.load import load
     from aevlp.experiments.demo.scenes import write_world
     from aevlp.sources.damp import Damp

@@ -15,7 +15,7 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     import numpy as np
     import torch
 
-    from aevlp.config.recipe import build_config
+    from aevlp.config.config import build_config
     from aevlp.data.splits import Split
     from aevlp.sources.damp import Damp
 

@@ -45,7 +45,8 @@ def method(
     `draws`: of a first run; None: as the recipe `default` says. The models are small, in the proportion of the paper's: the
     teacher's views of an image cost about six times a training step on it.
     """
-    from aevlp.config.recipe import build_config, read_recipe, recipe_file
+    from aevlp.config.config import build_config
+    from aevlp.config.recipe import read_recipe, recipe_file
     from aevlp.damp.options import DampOptions
     from aevlp.data.load import load
     from aevlp.experiments.bench.bare import BareStep, BareTeacher

@@ -25,7 +25,7 @@ def step(
     backbone: Mapping[str, Any] = RESNET_50,
 ) -> list[Row]:
     """One row: an epoch of the method `aevlp` with labels from a filled store. The backbone is a ResNet-50."""
-    from aevlp.config.recipe import build_config
+    from aevlp.config.config import build_config
     from aevlp.data.load import load
     from aevlp.experiments.bench.bare import BareStep
     from aevlp.experiments.bench.images import write_images
