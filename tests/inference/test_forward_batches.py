@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from aevlp.inference.forward_batches import passes
-from aevlp.training.loader import ReadBatch
+from aevlp.training.inputs import ReadBatch
 
 
 def batch(number: int, images: int = 2) -> ReadBatch[int]:

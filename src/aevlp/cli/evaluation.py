@@ -67,7 +67,7 @@ def judging(given: Namespace) -> Judging:
     from aevlp.core.engine import make_accelerator
     from aevlp.models.model_folder import load_classifier
     from aevlp.training.evaluate import probabilities
-    from aevlp.training.inputs import inputs_for
+    from aevlp.training.user_features import inputs_for
 
     accelerator = make_accelerator(config.engine)
     classifier = load_classifier(run.model).to(accelerator.device)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from aevlp.core.torch_threads import one_thread_per_core
-from aevlp.training.loader import ReadBatch
+from aevlp.training.inputs import ReadBatch
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from aevlp.inference.model_location import ModelLocation, locate_model
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.calibration import Calibration
-from aevlp.training.loader import read_ahead
+from aevlp.training.inputs import read_ahead
 from aevlp.training.thresholds import Thresholds, read_thresholds
 from aevlp.training.user_features import UserFeatures
 

@@ -1,4 +1,4 @@
-"""Calibration: numbers that rank labels become probabilities, by a logistic regression."""
+"""Calibration: a logistic regression turns scores into probabilities."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 Floats = npt.NDArray[np.floating]
 Weights = npt.NDArray[np.floating] | npt.NDArray[np.bool_]
@@ -16,16 +19,14 @@ SMALLEST = 1e-7  # probability
 
 
 def logit(probabilities: Floats) -> npt.NDArray[np.float64]:
-    """log(p / (1 - p)), finite for 0 and 1 too."""
+    """Return log(p / (1 - p)), finite for 0 and 1 too."""
     p = np.clip(probabilities.astype(np.float64), SMALLEST, 1 - SMALLEST)
     result: npt.NDArray[np.float64] = np.log(p / (1 - p))
     return result
 
 
 def sigmoid(x: Floats) -> npt.NDArray[np.float64]:
-    """1 / (1 + exp(-x))."""
-    from scipy.special import expit
-
+    """Return 1 / (1 + exp(-x))."""
     result: npt.NDArray[np.float64] = expit(x)
     return result
 
@@ -37,23 +38,20 @@ class Logistic:
     slopes: tuple[float, ...]  # F
     offset: float
     of_class: tuple[float, ...] | None  # C; None: the same for all classes
-    is_share: bool = False  # exp(z) is a share of positives and not their odds
+    is_share: bool = False  # exp(z) is the share of positives, not the odds
 
     def __call__(self, features: Floats) -> npt.NDArray[np.float64]:
         """Probabilities [N, C] of features [N, C, F]."""
         z = features @ np.array(self.slopes) + self.offset + (0.0 if self.of_class is None else np.array(self.of_class))
-        # An estimated share may be above 1. Small ones stay what they are, and the order is kept.
+        # An estimated share may exceed 1. This map keeps small shares and the order.
         return -np.expm1(-np.exp(np.minimum(z, 100))) if self.is_share else sigmoid(z)
 
 
 def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_class: bool = False) -> Logistic:
-    """The regression on features [N, C, F] of cells with these weights [N, C] of being positive and of being negative.
+    """Fit the regression to features [N, C, F] of cells that count as positive and as negative with these weights [N, C].
 
-    Slopes are not negative: a witness's word is never turned round.
+    Slopes are constrained to be non-negative.
     """
-    from scipy.optimize import minimize
-    from threadpoolctl import threadpool_limits
-
     x, positive, negative = (values.astype(np.float64) for values in (features, positive, negative))
     _, classes, width = x.shape
     cells = max(float(positive.sum() + negative.sum()), 1e-9)
@@ -73,7 +71,7 @@ def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_
     start[width] = np.log(share / (1 - share))
     bounds = [(0.0, None)] * width + [(None, None)] * (len(start) - width)
     how = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
-    with threadpool_limits(1):  # its vectors are short: threads would only wait for each other
+    with threadpool_limits(1):  # the vectors are short: threads would only wait for each other
         found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=how).x
     own = tuple(map(float, found[width + 1 :])) if per_class else None
     return Logistic(tuple(map(float, found[:width])), float(found[width]), own)
@@ -81,14 +79,14 @@ def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far probabilities are from the share of positives among the cells that have them."""
+    """The distance between probabilities and the share of positives among the cells with that probability."""
 
     error: float  # the mean distance over all cells, 0..1 (expected calibration error)
     bins: tuple[tuple[float, float, int], ...]  # mean probability, share of positives, cells; of equal widths, none empty
 
 
 def reliability(probabilities: Floats, there: npt.NDArray[np.bool_]) -> Reliability:
-    """The reliability of probabilities [N, C] of labels that are there or not [N, C]."""
+    """Return the reliability of probabilities [N, C] of labels that are there or not [N, C]."""
     p = probabilities.ravel().astype(np.float64)
     place = np.minimum((p * BINS).astype(int), BINS - 1)
     cells = np.bincount(place, minlength=BINS)
@@ -100,12 +98,12 @@ def reliability(probabilities: Floats, there: npt.NDArray[np.bool_]) -> Reliabil
 
 @dataclass(frozen=True)
 class Calibration:
-    """Platt's: a classifier's p becomes sigmoid(slope * logit(p) + offset), for all classes alike, so that no order changes."""
+    """Platt scaling: p becomes sigmoid(slope * logit(p) + offset), the same for all classes, so that rankings do not change."""
 
     slope: float
     offset: float
     before: Reliability
-    after: Reliability  # of images that it was not fitted on
+    after: Reliability  # on images that it was not fitted to
 
     def __call__(self, probabilities: Floats) -> npt.NDArray[np.float64]:
         """Calibrated probabilities of any shape."""
@@ -113,7 +111,7 @@ class Calibration:
 
 
 def fit_calibration(probabilities: Floats, there: npt.NDArray[np.bool_]) -> Calibration:
-    """The calibration of probabilities [N, C] of labels that are there or not [N, C].
+    """Fit the calibration of probabilities [N, C] of labels that are there or not [N, C].
 
     `after` is measured with each half of the images calibrated by the other half.
     """
@@ -127,14 +125,14 @@ def fit_calibration(probabilities: Floats, there: npt.NDArray[np.bool_]) -> Cali
 
 
 def _platt(features: Floats, there: npt.NDArray[np.bool_]) -> Logistic:
-    """The regression with Platt's targets a little off 1 and 0: where one value parts the labels, no slope were steep enough."""
+    """Fit with Platt's targets, slightly off 0 and 1: separable labels would need an infinite slope."""
     positives = int(there.sum())
     target = np.where(there, (positives + 1) / (positives + 2), 1 / (there.size - positives + 2))
     return fit_logistic(features, target, 1 - target)
 
 
 def from_json(values: dict[str, Any]) -> Calibration:
-    """A calibration from what `dataclasses.asdict` made of it."""
+    """Return a calibration from the mapping that `dataclasses.asdict` made of it."""
 
     def read(part: dict[str, Any]) -> Reliability:
         return Reliability(part["error"], tuple((mean, share, cells) for mean, share, cells in part["bins"]))

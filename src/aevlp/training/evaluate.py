@@ -1,4 +1,4 @@
-"""What a classifier says of images, and how good that is: mean average precision, and F1 of the labels given."""
+"""Probabilities of a classifier, and their metrics: mean average precision, and F1 of the labels above thresholds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from aevlp.data.splits import Split
 from aevlp.models.classifier import Classifier
-from aevlp.training.loader import Inputs, PlainOrder
+from aevlp.training.inputs import Inputs, PlainOrder
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -23,7 +24,7 @@ EVALUATION_BATCH = 64  # images per process
 
 @dataclass(frozen=True)
 class RankingMetrics:
-    """Figures of one split, in percent. `mAP` counts a class without a positive as 0, `mAP_present` leaves it out."""
+    """Ranking metrics in percent. `mAP` counts a class without a positive as 0, `mAP_present` leaves it out."""
 
     mAP: float
     mAP_present: float
@@ -33,9 +34,7 @@ class RankingMetrics:
 def ranking_metrics(
     probabilities: npt.NDArray[np.floating], labels: npt.NDArray[np.int8], classes: Sequence[str]
 ) -> RankingMetrics:
-    """Average precision (scikit-learn's definition) of probabilities [N, C] against labels [N, C], where 1 is positive."""
-    from sklearn.metrics import average_precision_score
-
+    """Return the average precision (as scikit-learn defines it) of probabilities [N, C] against labels [N, C], 1: positive."""
     truth = labels == 1
     per_class = {
         name: 100 * float(average_precision_score(truth[:, c], probabilities[:, c])) if truth[:, c].any() else None
@@ -48,17 +47,17 @@ def ranking_metrics(
 
 @dataclass(frozen=True)
 class LabelMetrics:
-    """How good given labels are, in percent. A class that no image has and none was given has no F1: the mean is without it."""
+    """Metrics of given labels in percent. A class that is neither present nor given has no F1 and is left out of the mean."""
 
     macro_F1: float
     micro_F1: float
-    precision: float  # of all given labels together; 100 where none is
+    precision: float  # over all classes together; 100 if no label is given
     recall: float
     per_class_F1: tuple[float | None, ...]
 
 
 def label_metrics(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) -> LabelMetrics:
-    """The figures of given labels [N, C] against labels [N, C], where 1 is positive."""
+    """Return the metrics of given labels [N, C] against labels [N, C], where 1 is positive."""
     there = labels == 1
     hits, claims, wanted = (given & there).sum(0), given.sum(0), there.sum(0)
     own = [200 * float(h) / (n + m) if n + m else None for h, n, m in zip(hits, claims, wanted, strict=True)]
@@ -75,7 +74,7 @@ def label_metrics(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) ->
 
 @dataclass(frozen=True)
 class Metrics:
-    """A split's figures: of the order of the probabilities, and of labels given by thresholds and by 0.5."""
+    """All metrics of a split: of the ranking, of the labels above the thresholds, and of the labels above 0.5."""
 
     ranking: RankingMetrics
     labels: LabelMetrics
@@ -88,7 +87,7 @@ def evaluate(
     classes: Sequence[str],
     given: npt.NDArray[np.bool_],
 ) -> Metrics:
-    """All figures of probabilities [N, C], of which thresholds give the labels `given` [N, C], against labels [N, C]."""
+    """Return all metrics of probabilities [N, C] and of the labels `given` [N, C] by thresholds, against labels [N, C]."""
     at_half = label_metrics(probabilities >= 0.5, labels)
     return Metrics(ranking_metrics(probabilities, labels, classes), label_metrics(given, labels), at_half)
 
@@ -101,18 +100,18 @@ def over_images(
     *,
     flipped: bool = False,
 ) -> Tensor:
-    """Float32 [N, ...] on the CPU: what `compute` makes of images, in their order, the same in every process."""
+    """Return `compute` of all images in order, float32 [N, ...] on the CPU, the same in every process."""
     batch = EVALUATION_BATCH * accelerator.num_processes
     classifier.eval()
     found = []
     with torch.inference_mode(), accelerator.autocast():
         for _, shown in images.batches(PlainOrder(len(images), flipped=flipped), batch, accelerator):
             found.append(accelerator.gather(compute(shown).float()).cpu())
-    return torch.cat(found)[: len(images)]  # the last batch may have been filled up
+    return torch.cat(found)[: len(images)]  # the last batch may be padded
 
 
 def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerator) -> npt.NDArray[np.float32]:
-    """Float32 [N, C] of images, in their order, the same in every process."""
+    """Return the probabilities of all images in order, float32 [N, C], the same in every process."""
     table: npt.NDArray[np.float32] = over_images(
         lambda shown: classifier(shown).float().sigmoid(), classifier, images, accelerator
     ).numpy()
@@ -122,5 +121,5 @@ def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerat
 def evaluate_split(
     classifier: Classifier, split: Split, images: Inputs, classes: Sequence[str], accelerator: Accelerator
 ) -> RankingMetrics:
-    """The classifier's figures on a split and its images; against its observed labels if the truth is not known."""
+    """Return the ranking metrics of a split: against its observed labels if the truth is not known."""
     return ranking_metrics(probabilities(classifier, images, accelerator), split.evaluation_labels, classes)

@@ -19,7 +19,7 @@ from aevlp.models.classifier import Classifier
 from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
 from aevlp.store.fill import ShardJob, fill
 from aevlp.training.evaluate import over_images
-from aevlp.training.loader import FeatureRows, ImageFiles, read_ahead
+from aevlp.training.inputs import FeatureRows, ImageFiles, read_ahead
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -23,8 +23,7 @@ from aevlp.models.model_folder import save_classifier
 from aevlp.sources import EpochContext
 from aevlp.training.evaluate import evaluate_split, over_images, probabilities
 from aevlp.training.features import BackboneFeatures
-from aevlp.training.inputs import InputFactory, as_files
-from aevlp.training.loader import Batches, Inputs, TrainingOrder
+from aevlp.training.inputs import Batches, InputFactory, Inputs, TrainingOrder, as_files
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.setup import TrainingSetup
 from aevlp.training.state import TrainState, best_epoch, describe_epoch, resume_or_start

@@ -1,4 +1,4 @@
-"""Refusals of results that were made of other images, features or weights than are there now."""
+"""Checks that an existing result was made of the images, features and weights that are there now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aevlp.data.splits import Dataset, data_fingerprint
 
 
 def require_same_images(path: Path, result: Mapping[str, Any], data: Dataset) -> None:
-    """Refuses a result at `path` that was made of other images, or does not say of which."""
+    """Refuse a result at `path` that was made of other images, or does not say of which."""
     if result.get("fingerprint") != data_fingerprint(data):
         raise UserError(
             f"{path}: made of other images, labels or classes ({result.get('data', 'not known which')}); choose another --out"
@@ -19,7 +19,7 @@ def require_same_images(path: Path, result: Mapping[str, Any], data: Dataset) ->
 
 
 def require_same_origin(path: Path, result: Mapping[str, Any], origin: str) -> None:
-    """Refuses a result at `path` that was made of other features, or of a backbone with other weights."""
+    """Refuse a result at `path` that was made of other features, or of a backbone with other weights."""
     if result["origin"] != origin:
         raise UserError(
             f"{path}: made of other features, or of a backbone with other weights, than are there now; "

@@ -1,4 +1,4 @@
-"""What a run reports: a line per epoch, the figures at the end."""
+"""The result of a run: `result.json`, and tables of its metrics."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def summarize(state: TrainState, test: Metrics | None) -> dict[str, Any]:
 
 
 def label_summary(metrics: Metrics | None) -> dict[str, float] | None:
-    """The figures of labels given by the thresholds, in percent, with the macro F1 of 0.5 beside them."""
+    """Return the metrics of the labels above the thresholds, in percent, and the macro F1 at 0.5 beside them."""
     if metrics is None:
         return None
     figures = {name: getattr(metrics.labels, name) for name in ("macro_F1", "micro_F1", "precision", "recall")}
@@ -73,7 +73,7 @@ def label_summary(metrics: Metrics | None) -> dict[str, float] | None:
 def evaluation_table(
     found: npt.NDArray[np.float32], split: Split, classes: Sequence[str], thresholds: Thresholds | None
 ) -> Table:
-    """The figures of probabilities [N, C] of a split, for people to read; F1 with the thresholds, if there are any."""
+    """Return a table of the metrics of probabilities [N, C] of a split; with thresholds, F1 too."""
     bound = "" if split.truth is not None else " of observed labels (a lower bound)"
     metrics = evaluate(found, split.evaluation_labels, classes, found >= 0.5 if thresholds is None else thresholds.above(found))
     ranking = metrics.ranking
@@ -96,7 +96,7 @@ def _shown(value: float | None) -> str:
 
 
 def write_probabilities(path: Path, names: Sequence[str], classes: Sequence[str], found: npt.NDArray[np.float32]) -> None:
-    """A CSV with a row per image and a column per class."""
+    """Write a CSV with a row per image and a column per class."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["image", *classes])

@@ -1,4 +1,4 @@
-"""A run folder: what is in it, when it may be written to, and the checkpoint in it."""
+"""The run folder: its files, the rules for writing to it, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aevlp.core.files import cannot_write, whole_file, write_json, write_text
 from aevlp.core.locks import Claim, claim_file
 from aevlp.core.processes import is_first_process
 
-# What may differ when a run is resumed: it decides where and how fast things are computed, not what.
+# Options that may change when a run is resumed: they decide where and how fast it computes, not what.
 FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size"}
 
 
@@ -48,12 +48,12 @@ class RunFolder:
 
     @property
     def thresholds(self) -> Path:
-        """From which probability on a label is given (`aevlp.training.thresholds`)."""
+        """The threshold of every class (`aevlp.training.thresholds`)."""
         return self.path / "thresholds.json"
 
     @property
     def evidence(self) -> Path:
-        """What the report shows beside the figures (`aevlp.reports.evidence`)."""
+        """The data of the report beside the figures (`aevlp.reports.evidence`)."""
         return self.path / "evidence.npz"
 
     @property
@@ -63,21 +63,21 @@ class RunFolder:
 
     @property
     def card(self) -> Path:
-        """What a hub shows of the model."""
+        """The model card."""
         return self.model / "README.md"
 
     @property
     def lock(self) -> Path:
-        """Held by the process that writes here."""
+        """The lock of the process that writes here."""
         return self.path / ".lock"
 
     @property
     def checkpoint(self) -> Path:
-        """All that is needed to go on after the last finished epoch."""
+        """The state after the last finished epoch."""
         return self.path / "checkpoints" / "last.pt"
 
     def check_free(self, *, overwrite: bool) -> None:
-        """Refuses a folder with something in it, unless it is a run that may be overwritten."""
+        """Refuse a folder that is not empty, unless it is a run that may be overwritten."""
         if not self.path.exists() or (self.path.is_dir() and not any(self._content())):
             return
         if not self.config.is_file():
@@ -86,19 +86,19 @@ class RunFolder:
             raise UserError(f"--out {self.path}: this run exists; continue it with --resume or replace it with --overwrite")
 
     def _content(self) -> Iterator[Path]:
-        """What is in the folder, but for what a killed process left."""
+        """Return the content of the folder, without the remains of killed processes."""
         return (path for path in self.path.iterdir() if path.suffix != ".part" and path != self.lock)
 
     def check_resumable(self, config: Config) -> None:
-        """Refuses to resume what is not there or was started otherwise."""
+        """Refuse to resume a run that is not there, or was started with other options."""
         if not self.config.is_file():
             raise UserError(f"--resume: {self.path} is not a run folder (no config.yaml); start without --resume")
-        # What a run of an older version could not say was what is the default now.
+        # A run of an older version lacks newer options; it behaved as their defaults do.
         usual = {key: option.default for key, option in all_options().items()}
         before, now = usual | read_recipe(self.config), usual | _flat(config.as_recipe())
         changed = [key for key in {**before, **now} if key not in FREE and before.get(key) != now.get(key)]
         if "none" in (before["store"], now["store"]) and before.get("store") != now["store"]:
-            changed.append("store")  # without a store every epoch has a draw of its own
+            changed.append("store")  # without a store every epoch has its own draw
         if changed:
             shown = ", ".join(f"{key} was {before.get(key)} and is now {now.get(key)}" for key in changed)
             raise UserError(
@@ -106,16 +106,16 @@ class RunFolder:
             )
 
     def claim(self) -> Claim:
-        """The right to write here; refused while another process has it."""
+        """Return the right to write here; refused while another process has it."""
         if (claim := claim_file(self.lock)) is None:
             raise UserError(f"{self.path}: another process is training into it; wait until it is done, or choose another place")
         return claim
 
     def create(self, config: Config, command: str) -> None:
-        """Makes the folder anew with its configuration in it."""
+        """Create the folder, or empty it, and write its configuration."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            # The folder itself stays (it may be a link or a mount). What makes it a run goes last: killed here, it still is one.
+            # The folder itself stays: it may be a link or a mount. config.yaml goes last: a kill in between leaves a run folder.
             for path in sorted(self.path.iterdir(), key=lambda path: path == self.config):
                 if path == self.lock:
                     continue
@@ -126,20 +126,20 @@ class RunFolder:
         write_text(self.config, recipe_text(config.as_recipe(), f"made by: {command}", again))
 
     def remove_parts(self) -> None:
-        """Clears away what a killed process left half-written."""
+        """Remove files that a killed process left half-written."""
         for part in [*self.path.glob(".*.part"), *self.checkpoint.parent.glob(".*.part")]:
             shutil.rmtree(part) if part.is_dir() else part.unlink()
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
-        """A line per epoch."""
+        """Write `metrics.jsonl`, a line per epoch."""
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in history))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """The figures; a run that has them is finished."""
+        """Write `result.json`; a run that has it is finished."""
         write_json(self.result, result)
 
     def read_result(self) -> dict[str, Any] | None:
-        """The figures of a finished run, or None."""
+        """Return the content of `result.json`; None if the run is not finished."""
         if not self.result.is_file():
             return None
         try:
@@ -151,14 +151,14 @@ class RunFolder:
         return found
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        """Replaces the checkpoint, whole."""
+        """Replace the checkpoint, atomically."""
         import torch
 
         with whole_file(self.checkpoint) as file:
             torch.save(state, file)
 
     def load_checkpoint(self) -> dict[str, Any] | None:
-        """The checkpoint, or None before the first epoch is finished."""
+        """Return the checkpoint; None before the first epoch is finished."""
         import torch
 
         if not self.checkpoint.is_file():
@@ -168,7 +168,7 @@ class RunFolder:
 
 
 def open_run(path: Path) -> RunFolder:
-    """The run at `path`; refused if there is none, or if a newer version made it."""
+    """Return the run at `path`; refused if there is none, or if a newer version made it."""
     run = RunFolder(path)
     if not run.config.is_file():
         raise UserError(f"{path}: not a run folder (no config.yaml); train one with aevlp train DATA --out {path}")
@@ -179,12 +179,12 @@ def open_run(path: Path) -> RunFolder:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Major and minor: what changes in the third number is not in any file."""
+    """Return the major and the minor number: patch releases do not change files."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as key.subkey -> value."""
+    """Return nested mappings as key.subkey -> value."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
@@ -193,7 +193,7 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 @contextmanager
 def log_to(file: Path) -> Iterator[None]:
-    """While it lasts, everything that the first process logs is also appended to a file, with the time and in detail."""
+    """Append everything that the first process logs to a file too, with the time and with debug messages."""
     handler = logging.FileHandler(file, encoding="utf-8") if is_first_process() else logging.NullHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     handler.setLevel(logging.DEBUG)

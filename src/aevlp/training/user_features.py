@@ -1,4 +1,4 @@
-"""Features that a user brings: a .npz with a row per image."""
+"""Features that a user brings, a .npz with a row per image; and the inputs of a trained classifier, images or features."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from aevlp.config.config import Config
 from aevlp.core.errors import UserError, one_line
 from aevlp.data.classes import some
 from aevlp.data.splits import Split
-from aevlp.training.loader import FeatureRows
+from aevlp.models.classifier import Classifier
+from aevlp.models.feature_classifier import FeatureClassifier
+from aevlp.training.inputs import FeatureRows, InputFactory, as_files
 
 FEATURES, IMAGES, FLIPPED = "features", "images", "flipped"
 HOW = "write it with numpy.savez(FILE, features=..., images=...)"
@@ -44,11 +47,11 @@ class UserFeatures:
 
     @property
     def width(self) -> int:
-        """D: numbers of an image."""
+        """D, the length of a feature vector."""
         return int(self._features.shape[1])
 
     def fingerprint(self) -> str:
-        """Names the features of all images."""
+        """Return a hash of the names and features of all images."""
         digest = blake2b(os.fsencode("\0".join(self.names)), digest_size=16)
         for table in (self._features, self._flipped):
             if table is not None:
@@ -56,20 +59,20 @@ class UserFeatures:
         return digest.hexdigest()
 
     def scale(self, names: Sequence[str]) -> float:
-        """The root of the mean square of the features of some images: divided by it, they are of the size that heads expect."""
+        """Return the root mean square of the features of some images: divided by it, they have the size that heads expect."""
         total = sum(float(np.square(part, dtype=np.float64).sum()) for part in self._in_parts(self.rows(names, "train")))
         if total == 0:
             raise self._wrong("all features are 0; compute them again")
         return float((total / (len(names) * self.width)) ** 0.5)
 
     def __call__(self, split: Split) -> FeatureRows:
-        """The rows of a split's images; refused if one has none."""
+        """Return the features of a split's images; refused if an image has none."""
         rows = self.rows(split.names, split.name)
         tables = [self._features] if self._flipped is None or split.name != "train" else [self._features, self._flipped]
         return FeatureRows(torch.from_numpy(np.stack([table[rows] for table in tables], axis=1)))
 
     def rows(self, names: Sequence[str], split: str = "") -> npt.NDArray[np.intp]:
-        """[N]: where the images of these names are; refused if one is not."""
+        """Return the row [N] of each image; refused if an image has none."""
         table, keys = self._rows, list(names)
         if any(name not in table for name in keys) and self._rows_by_file_name is not None and _by_file_name(keys) is not None:
             table, keys = self._rows_by_file_name, [PurePosixPath(name).name for name in keys]
@@ -85,11 +88,11 @@ class UserFeatures:
         return np.array([table[key] for key in keys], dtype=np.intp)
 
     def values(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
-        """Float32 [rows, D]."""
+        """Return the features of these rows, float32 [rows, D]."""
         return self._features[rows].astype(np.float32)
 
     def _in_parts(self, rows: npt.NDArray[np.intp], size: int = 4096) -> Iterator[Values]:
-        """The rows, some at a time: all of them as float64 would be four times the file."""
+        """Yield the rows in parts: all of them in float64 would take four times the file's memory."""
         for first in range(0, len(rows), size):
             yield self._features[rows[first : first + size]]
 
@@ -103,14 +106,14 @@ class UserFeatures:
             with np.load(path, allow_pickle=False) as found:
                 arrays = {name: found[name] for name in (FEATURES, IMAGES, FLIPPED) if name in found.files}
                 names = found.files
-        except Exception as error:  # what zip and numpy raise for a damaged file is not a closed list
+        except Exception as error:  # zip and numpy raise many kinds of errors for a damaged file
             why = "it must hold numbers and text, not Python objects" if "allow_pickle" in str(error) else one_line(error)
             raise self._wrong(f"cannot be read as a .npz ({why}); {HOW}") from None
         for name in (FEATURES, IMAGES):
             if name not in arrays:
                 raise self._wrong(f"has no array '{name}' (only {some(names) or 'none'}); {HOW}")
         for name, array in arrays.items():
-            if not isinstance(array, np.ndarray):  # numpy takes what it does not know for bytes
+            if not isinstance(array, np.ndarray):  # numpy reads unknown members as bytes
                 raise self._wrong(f"'{name}' in it is no array; {HOW}")
         return arrays
 
@@ -118,7 +121,7 @@ class UserFeatures:
         table = arrays[name]
         if table.ndim != 2 or not np.issubdtype(table.dtype, np.floating) or 0 in table.shape:
             raise self._wrong(f"'{name}' must be floating-point numbers [N, D], not {_shape(table)}")
-        with np.errstate(over="ignore"):  # what is too large shows below
+        with np.errstate(over="ignore"):  # infinities are refused below
             values: Values = table.astype(np.float32 if table.dtype.itemsize > 4 else table.dtype, copy=False)
         if not all(np.isfinite(values[first : first + 4096]).all() for first in range(0, len(values), 4096)):
             raise self._wrong(f"'{name}' holds a value that is not a finite 32-bit number; compute it again")
@@ -146,13 +149,13 @@ class UserFeatures:
 
 
 def _by_file_name(names: Sequence[str]) -> dict[str, int] | None:
-    """File name -> row; None if two images share one."""
+    """Return file name -> row; None if two images share a file name."""
     found = {PurePosixPath(name).name: row for row, name in enumerate(names)}
     return found if len(found) == len(names) else None
 
 
 def _may_be(name: str, other: str) -> bool:
-    """Whether two names may be of one image: folder by folder, the shorter is the end of the longer."""
+    """Return whether two names may be of one image: the shorter path is the end of the longer."""
     if name == other:
         return True
     ends = PurePosixPath(name).parts[::-1], PurePosixPath(other).parts[::-1]
@@ -161,3 +164,21 @@ def _may_be(name: str, other: str) -> bool:
 
 def _shape(array: npt.NDArray[np.generic]) -> str:
     return f"{array.dtype} {list(array.shape)}"
+
+
+def inputs_for(classifier: Classifier, config: Config) -> InputFactory:
+    """Return the inputs of a trained classifier: image files, or the features that `config` names if it was trained on those."""
+    if not isinstance(classifier, FeatureClassifier):
+        if config.model.features is not None:
+            what = f"--features {config.model.features}"
+            raise UserError(f"{what}: the model was trained on images and takes no features; leave it out")
+        return as_files(classifier.images.size, config.train.workers)
+    if config.model.features is None:
+        raise UserError("--features: the model was trained on features alone; name a .npz with those of these images")
+    features = UserFeatures(config.model.features)
+    if features.width != classifier.width:
+        raise UserError(
+            f"--features {features.file}: {features.width} numbers for each image, and the model takes {classifier.width}; "
+            "compute them as for training"
+        )
+    return features

@@ -64,7 +64,7 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
     from aevlp.experiments.bench.images import write_images
     from aevlp.experiments.bench.models import save_resnet
     from aevlp.sources.damp import Damp
-    from aevlp.training.loader import TrainingOrder
+    from aevlp.training.inputs import TrainingOrder
     from tests.experiments.bench.tiny import RESNET
 
     write_images(bench.folder / "set", train=24, val=4, width=60, height=40)

@@ -27,7 +27,7 @@ from aevlp.models.classifier import build_classifier
 from aevlp.models.prompts import class_prompts
 from aevlp.models.teacher import Teacher, load_teacher
 from aevlp.training.evaluate import evaluate_split
-from aevlp.training.loader import ImageFiles, Item, TrainingOrder
+from aevlp.training.inputs import ImageFiles, Item, TrainingOrder
 from aevlp.training.setup import expected_positives, make_optimizer
 
 

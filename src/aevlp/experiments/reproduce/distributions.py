@@ -38,7 +38,7 @@ def test_probabilities(run: RunFolder, config: Config, test: Split, accelerator:
     """Float32 [N, C]: what the model of a finished run says of the test images."""
     from aevlp.models.model_folder import load_classifier
     from aevlp.training.evaluate import probabilities
-    from aevlp.training.inputs import inputs_for
+    from aevlp.training.user_features import inputs_for
 
     classifier = load_classifier(run.model).to(accelerator.device)
     return probabilities(classifier, inputs_for(classifier, config)(test), accelerator)

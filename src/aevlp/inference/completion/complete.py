@@ -135,7 +135,7 @@ def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt
     elif request.run is not None:
         from aevlp.models.model_folder import load_classifier
         from aevlp.training.evaluate import probabilities
-        from aevlp.training.inputs import inputs_for
+        from aevlp.training.user_features import inputs_for
 
         classifier = load_classifier(request.run.model).to(accelerator.device)
         sight = inputs_for(classifier, config)

@@ -16,10 +16,9 @@ from aevlp.data.splits import Dataset, data_fingerprint
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.evaluate import probabilities
 from aevlp.training.finalize import evaluate_best, write_result
-from aevlp.training.inputs import inputs_for
 from aevlp.training.run import run
 from aevlp.training.run_folder import RunFolder
-from aevlp.training.user_features import UserFeatures
+from aevlp.training.user_features import UserFeatures, inputs_for
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -5,7 +5,7 @@ from accelerate import Accelerator
 from PIL import Image
 
 from aevlp.data.images import BadImage, pixels_of
-from aevlp.training.loader import AHEAD, ImageBatches, PlainOrder, TrainingOrder, read_ahead
+from aevlp.training.inputs import AHEAD, ImageBatches, PlainOrder, TrainingOrder, read_ahead
 
 
 def test_an_epoch_shows_every_image_once_half_of_them_flipped():
