@@ -1,11 +1,11 @@
-"""aevlp eval: the figures of a trained model on a split."""
+"""aevlp eval: the metrics of a trained model on a split."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from aevlp.cli.evaluation import add_arguments, judging
+from aevlp.cli.evaluation import RunArguments, add_arguments
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
 from aevlp.core.tables import show
@@ -13,13 +13,14 @@ from aevlp.core.tables import show
 
 def eval(argv: Sequence[str]) -> None:
     """Evaluate a trained model on a split of an image set."""
-    parser = Parser("eval", eval.__doc__ or "")
+    parser = Parser("eval", eval.__doc__ or "", "aevlp eval runs/first photos --split test")
     add_arguments(parser, split="test")
     parser.add_argument("--probabilities", type=Path, metavar="FILE.csv", help="write every image's probabilities (default: no)")
     given = parser.read(argv)
     if given.probabilities is not None and given.probabilities.exists():
         raise UserError(f"--probabilities {given.probabilities}: exists; remove it or choose another name")
-    asked = judging(given)
+    arguments = RunArguments(given)
+    asked = arguments.evaluate()
     if not asked.accelerator.is_main_process:
         return
 
@@ -28,5 +29,5 @@ def eval(argv: Sequence[str]) -> None:
 
     if given.probabilities is not None:
         write_probabilities(given.probabilities, asked.split.names, asked.classes, asked.found)
-    thresholds = read_thresholds(asked.run.thresholds, asked.classes) if asked.run.thresholds.is_file() else None
+    thresholds = read_thresholds(file, asked.classes) if (file := arguments.run.thresholds).is_file() else None
     show(evaluation_table(asked.found, asked.split, asked.classes, thresholds))

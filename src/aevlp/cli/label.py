@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.cli.arguments import configured
-from aevlp.cli.evaluation import require_same_classes
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError, require
 from aevlp.core.options import Parser
 from aevlp.core.tables import show
 from aevlp.inference.completion.formats import FORMATS, OPTION, check, check_place, format_of, write
+from aevlp.inference.model_location import require_same_classes
 from aevlp.store.location import store_root
 from aevlp.training.run_folder import RunFolder, open_run
 

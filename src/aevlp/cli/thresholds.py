@@ -1,11 +1,11 @@
-"""aevlp thresholds: from which probability on a run's model gives a label."""
+"""aevlp thresholds: fit the thresholds of a run's model again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from aevlp.cli.evaluation import add_arguments, judging
+from aevlp.cli.evaluation import RunArguments, add_arguments
 from aevlp.config.options import ThresholdOptions, TrainOptions
 from aevlp.core.options import Parser, options_of
 from aevlp.core.tables import show
@@ -13,12 +13,14 @@ from aevlp.core.tables import show
 
 def thresholds(argv: Sequence[str]) -> None:
     """Fit a run's thresholds again, for another aim or on other images."""
-    parser = Parser("thresholds", thresholds.__doc__ or "")
+    parser = Parser("thresholds", thresholds.__doc__ or "", "aevlp thresholds runs/first photos --thresholds.aim precision")
     add_arguments(parser, split="val")
     expected = [option for option in options_of("train", TrainOptions) if option.key == "train.expected_positives"]
     for option in [*options_of("thresholds", ThresholdOptions), *expected]:
         parser.add_option(replace(option, default="as in the run"))
-    asked = judging(parser.read(argv))
+    arguments = RunArguments(parser.read(argv))
+    run, options = arguments.run, arguments.thresholds
+    asked = arguments.evaluate()
 
     from aevlp.reports.model_card import write_card
     from aevlp.training.results import evaluation_table
@@ -26,9 +28,9 @@ def thresholds(argv: Sequence[str]) -> None:
 
     if not asked.accelerator.is_main_process:
         return
-    fitted = thresholds_for(asked.config, asked.split, asked.classes, asked.found)
-    write_thresholds(asked.run, fitted)
-    write_card(asked.run)
+    fitted = thresholds_for(asked.split, asked.classes, asked.found, *options)
+    write_thresholds(run, fitted)
+    write_card(run)
     show(evaluation_table(asked.found, asked.split, asked.classes, fitted))
-    page = f" (aevlp report {asked.run.path} makes the page anew)" if asked.run.report.is_file() else ""
-    show(f"written: {asked.run.thresholds}{page}")
+    page = f" (aevlp report {run.path} writes the page again)" if run.report.is_file() else ""
+    show(f"written: {run.thresholds}{page}")

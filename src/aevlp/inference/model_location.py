@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aevlp.core.errors import UserError
 from aevlp.training.run_folder import RunFolder, open_run
 
 
@@ -32,3 +34,12 @@ def locate_model(path: Path) -> ModelLocation:
     # The run's own are the newest: a copy in the model's folder goes where the model goes.
     files = dict.fromkeys((run.thresholds, model / run.thresholds.name))
     return ModelLocation(path, model, next((file for file in files if file.is_file()), None))
+
+
+def require_same_classes(in_data: Sequence[str], in_run: Sequence[str], data: Path, run: Path) -> None:
+    """Refuse an image set whose classes are not the model's, in its order."""
+    if list(in_data) == list(in_run):
+        return
+    only_data, only_run = (", ".join(sorted(set(a) - set(b))[:5]) for a, b in ((in_data, in_run), (in_run, in_data)))
+    how = f"only in DATA: {only_data or '-'}; only in RUN: {only_run or '-'}" if only_data or only_run else "another order"
+    raise UserError(f"{data} and {run} have different classes ({how}); a classes.txt beside the table fixes them")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,10 @@ from aevlp.models.classifier import Classifier
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.evaluate import Metrics, evaluate, probabilities
 from aevlp.training.results import summarize
-from aevlp.training.run import TrainedRun
 from aevlp.training.thresholds import Thresholds, thresholds_for, write_thresholds
+
+if TYPE_CHECKING:
+    from aevlp.training.run import TrainedRun
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ def evaluate_best(trained: TrainedRun) -> FinalEvaluation:
     setup, data, accelerator = trained.setup, trained.setup.data, trained.setup.accelerator
     best = load_classifier(trained.folder.model).to(accelerator.device)
     on_val = probabilities(best, trained.inputs(data.val), accelerator)
-    thresholds = thresholds_for(setup.config, data.val, data.classes, on_val)
+    options, expected = setup.config.thresholds, setup.config.train.expected_positives
+    thresholds = thresholds_for(data.val, data.classes, on_val, options, expected)
     if data.test is None:
         return FinalEvaluation(best, thresholds, data.val, on_val, None)
     on_test = probabilities(best, trained.inputs(data.test), accelerator)

@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.config.config import Config
 from aevlp.config.options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
@@ -146,15 +145,21 @@ def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
     return found
 
 
-def thresholds_for(config: Config, split: Split, classes: Sequence[str], found: npt.NDArray[np.float32]) -> Thresholds:
-    """Fit thresholds to the probabilities [N, C] that a model gives the images of a split, by the options of `config`."""
+def thresholds_for(
+    split: Split,
+    classes: Sequence[str],
+    found: npt.NDArray[np.float32],
+    options: ThresholdOptions,
+    expected_positives: float | None,
+) -> Thresholds:
+    """Fit thresholds to the probabilities [N, C] that a model gives the images of a split."""
     return fit_thresholds(
         found,
         split.evaluation_labels,
         classes,
-        config.thresholds,
+        options,
         is_complete=split.truth is not None,
-        expected_positives=config.train.expected_positives,
+        expected_positives=expected_positives,
         split=split.name,
     )
 

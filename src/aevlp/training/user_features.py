@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from aevlp.config.config import Config
 from aevlp.core.errors import UserError, one_line
 from aevlp.data.classes import some
 from aevlp.data.splits import Split
@@ -166,19 +165,18 @@ def _shape(array: npt.NDArray[np.generic]) -> str:
     return f"{array.dtype} {list(array.shape)}"
 
 
-def inputs_for(classifier: Classifier, config: Config) -> InputFactory:
-    """Return the inputs of a trained classifier: image files, or the features that `config` names if it was trained on those."""
+def inputs_for(classifier: Classifier, features: str | None, workers: int) -> InputFactory:
+    """Return the inputs of a trained classifier: image files or, if it was trained on features, those in the file `features`."""
     if not isinstance(classifier, FeatureClassifier):
-        if config.model.features is not None:
-            what = f"--features {config.model.features}"
-            raise UserError(f"{what}: the model was trained on images and takes no features; leave it out")
-        return as_files(classifier.images.size, config.train.workers)
-    if config.model.features is None:
+        if features is not None:
+            raise UserError(f"--features {features}: the model was trained on images and takes no features; leave it out")
+        return as_files(classifier.images.size, workers)
+    if features is None:
         raise UserError("--features: the model was trained on features alone; name a .npz with those of these images")
-    features = UserFeatures(config.model.features)
-    if features.width != classifier.width:
+    found = UserFeatures(features)
+    if found.width != classifier.width:
         raise UserError(
-            f"--features {features.file}: {features.width} numbers for each image, and the model takes {classifier.width}; "
+            f"--features {found.file}: {found.width} numbers for each image, and the model takes {classifier.width}; "
             "compute them as for training"
         )
-    return features
+    return found

@@ -41,7 +41,7 @@ def test_probabilities(run: RunFolder, config: Config, test: Split, accelerator:
     from aevlp.training.user_features import inputs_for
 
     classifier = load_classifier(run.model).to(accelerator.device)
-    return probabilities(classifier, inputs_for(classifier, config)(test), accelerator)
+    return probabilities(classifier, inputs_for(classifier, config.model.features, config.train.workers)(test), accelerator)
 
 
 def histograms(found: Floats, truth: npt.NDArray[np.int8]) -> dict[str, npt.NDArray[np.int64]]:

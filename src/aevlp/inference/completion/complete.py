@@ -138,7 +138,7 @@ def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt
         from aevlp.training.user_features import inputs_for
 
         classifier = load_classifier(request.run.model).to(accelerator.device)
-        sight = inputs_for(classifier, config)
+        sight = inputs_for(classifier, config.model.features, config.train.workers)
         for split in (data.train, data.val):
             said[split.name]["model"] = probabilities(classifier, sight(split), accelerator)
     return said

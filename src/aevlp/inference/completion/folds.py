@@ -49,7 +49,7 @@ def out_of_fold(
             log.info("fold %d of %d: training into %s", fold + 1, folds, at.path)
             train_fold(config, others, at, accelerator, resume=at.config.is_file())
         classifier = load_classifier(at.model).to(accelerator.device)
-        sight = inputs_for(classifier, config)
+        sight = inputs_for(classifier, config.model.features, config.train.workers)
         for split, own, table in zip(splits, fold_of, found, strict=True):
             rows = np.flatnonzero(own == fold)
             if len(rows):

@@ -1,0 +1,52 @@
+"""The probabilities of a run's model on a split of an image set: the basis of `eval` and `thresholds`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from accelerate import Accelerator
+
+from aevlp.core.engine import make_accelerator
+from aevlp.core.processes import EngineOptions
+from aevlp.data.load import DataOptions, load_split
+from aevlp.data.splits import Split
+from aevlp.inference.model_location import require_same_classes
+from aevlp.models.model_folder import load_classifier
+from aevlp.store.location import store_root
+from aevlp.training.evaluate import probabilities
+from aevlp.training.run_folder import RunFolder
+from aevlp.training.user_features import inputs_for
+
+
+@dataclass(frozen=True, eq=False)
+class SplitProbabilities:
+    """A split of an image set and the probabilities [N, C] that a run's model gives its images."""
+
+    classes: Sequence[str]
+    split: Split
+    found: npt.NDArray[np.float32]
+    accelerator: Accelerator
+
+
+def evaluate_run(
+    run: RunFolder,
+    data: Path,
+    split_name: str,
+    *,
+    options: DataOptions,
+    engine: EngineOptions,
+    features: str | None,
+    workers: int,
+    store: str | None,
+) -> SplitProbabilities:
+    """Compute the probabilities of a run's model on one split of the image set at `data`."""
+    classes, split = load_split(data, options, store_root(store), split_name)
+    accelerator = make_accelerator(engine)
+    classifier = load_classifier(run.model).to(accelerator.device)
+    require_same_classes(classes, classifier.classes, data, run.path)
+    found = probabilities(classifier, inputs_for(classifier, features, workers)(split), accelerator)
+    return SplitProbabilities(classes, split, found, accelerator)
