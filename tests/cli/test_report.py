@@ -55,7 +55,7 @@ def test_new_thresholds_show_in_a_new_report(capsys, run, world):
     assert aevlp(capsys, "thresholds", run, world, "--thresholds.aim", "precision", "--device", "cpu").code == 0
     assert aevlp(capsys, "report", run).code == 0
     page = parsed((run / "report.html").read_text())
-    assert "The thresholds have been fitted anew since the training" in page.text
+    assert "The thresholds were refitted after training" in page.text
     assert "for precision 90 %, on 8 validation images" in section(page, "settings").text
 
 
@@ -66,7 +66,7 @@ def test_a_run_that_cannot_have_one_is_refused_in_one_line(capsys, run, tmp_path
     message = refused(capsys, "report", run)
     assert message.endswith(f"train it again: aevlp train DATA --out OTHER --recipe {run / 'config.yaml'}")
     (run / "result.json").unlink()
-    assert f"go on with aevlp train DATA --out {run} --resume" in refused(capsys, "report", run)
+    assert f"continue with aevlp train DATA --out {run} --resume" in refused(capsys, "report", run)
     assert (run / "report.html").read_bytes() == before
     assert "unknown option --runs" in refused(capsys, "report", run, "--runs", "x")
 
@@ -74,7 +74,7 @@ def test_a_run_that_cannot_have_one_is_refused_in_one_line(capsys, run, tmp_path
 def test_a_report_needs_no_torch(trained, tmp_path):
     copy = shutil.copytree(trained, tmp_path / "run")
     code = (
-        f"import sys, aevlp.cli.main\naevlp.cli.main(['report', {str(copy)!r}])\n"
+        f"import sys; from aevlp.cli.main import main\nmain(['report', {str(copy)!r}])\n"
         "print(sorted({'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -97,4 +97,4 @@ def test_a_sweep_leaves_a_report_that_leads_to_those_of_its_runs(capsys, world, 
         assert mean == pytest.approx(sum(maps) / 2)
     run = parsed((out / "an-0" / "report.html").read_text())
     assert "Left out: an uses no pseudo-labels." in section(run, "pseudo-labels").text
-    assert "Left out: Only a method with DAMP has tiles to show." in section(run, "teacher").text
+    assert "Left out: Only methods with DAMP have tiles to show." in section(run, "teacher").text

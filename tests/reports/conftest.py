@@ -10,7 +10,7 @@ from aevlp.training.setup import prepare
 
 @pytest.fixture(scope="session")
 def untrained(world, backbone):
-    """A function that makes the parts of a training on the world of colours: config, data, parts, accelerator."""
+    """A function that prepares a training on the world of colours: config, data, setup, accelerator."""
 
     def make(store, *, method="aevlp", rows=None, **values):
         usual = {
@@ -28,8 +28,8 @@ def untrained(world, backbone):
         if rows is not None:
             data = replace(data, train=data.train.part(rows))
         accelerator = make_accelerator(config.engine)
-        parts = prepare(config, data, store, accelerator)
-        parts.source.fill()
-        return config, data, parts, accelerator
+        setup = prepare(config, data, store, accelerator)
+        setup.source.fill()
+        return config, data, setup, accelerator
 
     return make

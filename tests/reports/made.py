@@ -1,4 +1,4 @@
-"""Runs made by hand: evidence, figures and images of any number of classes, in a moment."""
+"""Synthetic runs: evidence, metrics and images of any number of classes, made quickly."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,7 @@ from PIL import Image
 
 from aevlp.core.files import write_json
 from aevlp.reports.curves import calibrated, extremes, histograms, precision_recall
-from aevlp.reports.evidence import Evidence, write_evidence
-from aevlp.reports.examples import Exhibit, Gallery, Tile
+from aevlp.reports.evidence import Evidence, Example, ExampleGrid, Tile, write_evidence
 from aevlp.training.calibration import fit_calibration
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds, as_json
@@ -19,26 +18,26 @@ QUALITY = ("epoch_precision", "epoch_recall", "precision", "recall", "accumulate
 
 
 def picture(path: Path, size: tuple[int, int] = (64, 48), seed: int = 0) -> Path:
-    """An image of noise, which no codec makes small."""
+    """An image of noise, which does not compress well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     noise = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
     Image.fromarray(noise).save(path, quality=95)
     return path
 
 
-def exhibit(path: Path, label: str, classes: tuple[str, ...], *, grid: int = 0, truth: bool | None = True) -> Exhibit:
+def example(path: Path, label: str, classes: tuple[str, ...], *, grid: int = 0, truth: bool | None = True) -> Example:
     edges = np.linspace(0, 1, grid + 1).tolist()
     boxes = [(0.0, 0.0, 1.0, 1.0)]
     boxes += [(edges[x], edges[y], edges[x + 1], edges[y + 1]) for y in range(grid) for x in range(grid)]
     tiles = tuple(Tile(box, classes[n % len(classes)], 0.75, 0.01 * n) for n, box in enumerate(boxes)) if grid else ()
     pseudo = 1 if grid else None
-    return Exhibit(str(path), path.name, label, 0.875, 0.25, truth, classes[:2], pseudo, tiles)
+    return Example(str(path), path.name, label, 0.875, 0.25, truth, classes[:2], pseudo, tiles)
 
 
 def evidence(
     classes: tuple[str, ...], image: Path, *, images: int = 60, shown: int = 2, grid: int = 2, **changes: Any
 ) -> Evidence:
-    """Evidence of random probabilities; every exhibit is of the same image."""
+    """Evidence of random probabilities; every example is of the same image."""
     rng = np.random.default_rng(0)
     labels = np.where(rng.random((images, len(classes))) < 0.3, 1, -1).astype(np.int8)
     found = np.clip(0.4 * (labels == 1) + 0.6 * rng.random(labels.shape), 0, 1).astype(np.float32)
@@ -50,8 +49,8 @@ def evidence(
         for columns in extremes(ap)
     )
     names = [classes[n % len(classes)] for n in range(shown)]
-    gallery = Gallery(tuple(exhibit(image, name, classes) for name in names), 34, 12)
-    teacher = Gallery(tuple(exhibit(image, name, classes, grid=grid, truth=False) for name in names), 56, 50)
+    examples = ExampleGrid(tuple(example(image, name, classes) for name in names), 34, 12)
+    teacher = ExampleGrid(tuple(example(image, name, classes, grid=grid, truth=False) for name in names), 56, 50)
     values = {
         "classes": classes,
         "split": "test",
@@ -69,9 +68,9 @@ def evidence(
         "best": best,
         "worst": worst,
         "reliability": calibrated(found, labels, fit_calibration(found, there)),
-        "mistaken": gallery,
-        "missed": gallery,
-        "found": gallery,
+        "mistaken": examples,
+        "missed": examples,
+        "found": examples,
         "teacher": teacher,
     }
     return Evidence(**{**values, **changes})

@@ -1,3 +1,4 @@
+import json
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,10 @@ from aevlp.core.errors import UserError
 from aevlp.damp.labels import scores
 from aevlp.damp.views import decode, plan_views
 from aevlp.data.splits import Dataset
+from aevlp.reports import collect
 from aevlp.reports import evidence as module
-from aevlp.reports.evidence import gather, read_evidence, write_evidence
+from aevlp.reports.collect import collect_evidence
+from aevlp.reports.evidence import Evidence, read_evidence, write_evidence
 from aevlp.training.evaluate import probabilities, ranking_metrics
 from aevlp.training.finalize import FinalEvaluation
 from aevlp.training.inputs import as_files
@@ -19,23 +22,23 @@ from aevlp.training.thresholds import fit_thresholds
 from tests.reports.made import evidence, picture
 
 
-def gathered(config, data, parts, accelerator, split=None):
-    """Evidence on a split (the test split, if nothing is said), and the probabilities and thresholds behind it."""
+def collected(config, data, setup, accelerator, split=None):
+    """Evidence on a split (by default the test split), and the probabilities and thresholds behind it."""
     split = split or data.test
-    sight = as_files(config.model.image_size, 1)
-    found = probabilities(parts.classifier, sight(split), accelerator)
+    inputs = as_files(config.model.image_size, 1)
+    found = probabilities(setup.classifier, inputs(split), accelerator)
     limits = fit_thresholds(
         found, split.evaluation_labels, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
     )
-    trained: Any = SimpleNamespace(setup=parts, inputs=sight)
-    return gather(trained, FinalEvaluation(parts.classifier, limits, split, found, None)), found, limits
+    trained: Any = SimpleNamespace(setup=replace(setup, config=config, data=data), inputs=inputs)
+    return collect_evidence(trained, FinalEvaluation(setup.classifier, limits, split, found, None)), found, limits
 
 
 @pytest.fixture(scope="module")
 def seen(untrained, tmp_path_factory):
     """Evidence of a classifier that knows nothing, with a teacher that knows much."""
-    config, data, parts, accelerator = untrained(tmp_path_factory.mktemp("evidence") / "store")
-    return data, parts, *gathered(config, data, parts, accelerator)
+    config, data, setup, accelerator = untrained(tmp_path_factory.mktemp("evidence") / "store")
+    return data, setup, *collected(config, data, setup, accelerator)
 
 
 def test_the_counts_are_those_of_the_split(seen):
@@ -55,12 +58,12 @@ def test_the_counts_are_those_of_the_split(seen):
     assert made.missed.total == (~given & there).sum()
 
 
-def test_the_galleries_show_what_they_say(seen):
+def test_the_grids_show_what_they_say(seen):
     data, _, made, found, limits = seen
     place = {name: row for row, name in enumerate(data.test.names)}
     for shown, is_there in ((made.mistaken, False), (made.missed, True)):
-        assert shown.exhibits
-        for each in shown.exhibits:
+        assert shown.examples
+        for each in shown.examples:
             row, column = place[each.name], data.classes.index(each.label)
             assert (data.test.truth[row, column] == 1) == is_there == each.truth
             assert each.probability == found[row, column]
@@ -68,8 +71,8 @@ def test_the_galleries_show_what_they_say(seen):
             assert each.threshold == limits.classes[each.label]
             assert each.path == str(data.test.paths[row])
     place = {name: row for row, name in enumerate(data.train.names)}
-    assert made.found.exhibits
-    for each in made.found.exhibits:
+    assert made.found.examples
+    for each in made.found.examples:
         row, column = place[each.name], data.classes.index(each.label)
         assert data.train.observed[row, column] == 0
         assert each.truth == (data.train.truth[row, column] == 1)
@@ -77,19 +80,19 @@ def test_the_galleries_show_what_they_say(seen):
 
 
 def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
-    data, parts, made, *_ = seen
-    pseudo = parts.source.labels(1).numpy()
-    told = (pseudo != 0) & (data.train.observed == 0)
+    data, setup, made, *_ = seen
+    pseudo = setup.source.labels(1).numpy()
+    added = (pseudo != 0) & (data.train.observed == 0)
     right = (pseudo == 1) == (data.train.truth == 1)
-    assert (made.teacher.total, made.teacher.agreed) == (told.sum(), (told & right).sum())
-    assert made.teacher.exhibits
+    assert (made.teacher.total, made.teacher.agreed) == (added.sum(), (added & right).sum())
+    assert made.teacher.examples
     place = {name: row for row, name in enumerate(data.train.names)}
-    embeddings = torch.from_numpy(np.asarray(parts.source.views.seen(1, 0)))
-    whole, tiles = scores(embeddings, parts.source.classes, parts.source.options.temperature)
-    for each in made.teacher.exhibits:
+    embeddings = torch.from_numpy(np.asarray(setup.source.views.seen(1, 0)))
+    whole, tiles = scores(embeddings, setup.source.classes, setup.source.options.temperature)
+    for each in made.teacher.examples:
         row, column = place[each.name], data.classes.index(each.label)
         assert pseudo[row, column] == each.pseudo
-        assert told[row, column]
+        assert added[row, column]
         assert not right[row, column]
         assert each.truth == (each.pseudo == -1)
         expected = torch.cat([whole[row][None], tiles[row]])
@@ -97,7 +100,7 @@ def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
         assert [tile.score for tile in each.tiles] == pytest.approx(expected[:, column].tolist(), abs=1e-6)
         assert [tile.top for tile in each.tiles] == [data.classes[c] for c in expected.argmax(1)]
         assert [tile.top_score for tile in each.tiles] == pytest.approx(expected.amax(1).tolist(), abs=1e-6)
-        settings = parts.source.views.scorer.settings
+        settings = setup.source.views.scorer.settings
         height, width, _ = decode(data.train.paths[row], settings).shape
         boxes = plan_views(settings, 0, each.name, width, height).boxes / torch.tensor([width, height, width, height])
         assert torch.allclose(torch.tensor([tile.box for tile in each.tiles], dtype=torch.float64), boxes)
@@ -106,39 +109,39 @@ def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
 def test_a_store_may_hold_more_images_than_are_trained_on(untrained, tmp_path):
     """Scores are those of the image that is shown, wherever the store has it."""
     parts = untrained(tmp_path / "store", rows=np.arange(31, -1, -2))
-    looks = parts[2].source.views
-    assert len(looks.images.names) > len(parts[1].train.names) == 16
-    made, *_ = gathered(*parts)
-    assert made.teacher.exhibits
-    for each in made.teacher.exhibits:
-        row = looks.images.names.index(each.name)
-        embeddings = torch.from_numpy(np.asarray(looks.seen(1, 0)[row : row + 1]))
+    views = parts[2].source.views
+    assert len(views.images.names) > len(parts[1].train.names) == 16
+    made, *_ = collected(*parts)
+    assert made.teacher.examples
+    for each in made.teacher.examples:
+        row = views.images.names.index(each.name)
+        embeddings = torch.from_numpy(np.asarray(views.seen(1, 0)[row : row + 1]))
         whole, _ = scores(embeddings, parts[2].source.classes, parts[2].source.options.temperature)
         assert each.tiles[0].score == pytest.approx(float(whole[0, made.classes.index(each.label)]), abs=1e-6)
 
 
-def test_at_most_a_sample_of_the_training_images_is_looked_at(untrained, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SAMPLE", 5)
+def test_at_most_a_sample_of_the_training_images_is_predicted_again(untrained, tmp_path, monkeypatch):
+    monkeypatch.setattr(collect, "SAMPLE", 5)
     parts = untrained(tmp_path / "store")
-    made, *_ = gathered(*parts)
+    made, *_ = collected(*parts)
     assert made.sample == 5
-    shown = {each.name for each in (*made.found.exhibits, *made.teacher.exhibits)}
+    shown = {each.name for each in (*made.found.examples, *made.teacher.examples)}
     assert 0 < len(shown) <= 5
-    again, *_ = gathered(*parts)
+    again, *_ = collected(*parts)
     assert again.found == made.found
-    other, *_ = gathered(replace(parts[0], run=replace(parts[0].run, seed=7)), *parts[1:])
-    assert {each.name for each in other.found.exhibits} != {each.name for each in made.found.exhibits}
+    other, *_ = collected(replace(parts[0], run=replace(parts[0].run, seed=7)), *parts[1:])
+    assert {each.name for each in other.found.examples} != {each.name for each in made.found.examples}
 
 
-def test_without_truth_the_teacher_is_judged_by_the_classifiers_doubt(untrained, tmp_path):
-    config, data, parts, accelerator = untrained(tmp_path / "store")
+def test_without_truth_the_classifiers_doubts_choose_the_pseudo_labels(untrained, tmp_path):
+    config, data, setup, accelerator = untrained(tmp_path / "store")
     data = Dataset(data.classes, replace(data.train, truth=None), replace(data.val, truth=None), None)
-    made, *_ = gathered(config, data, parts, accelerator, data.val)
+    made, *_ = collected(config, data, setup, accelerator, data.val)
     assert (made.split, made.is_complete, made.reliability) == ("val", False, None)
     assert made.found.agreed is None
     assert made.teacher.agreed is None
-    assert {each.truth for each in (*made.mistaken.exhibits, *made.found.exhibits, *made.teacher.exhibits)} == {None}
-    yes = [each for each in made.teacher.exhibits if each.pseudo == 1]
+    assert {each.truth for each in (*made.mistaken.examples, *made.found.examples, *made.teacher.examples)} == {None}
+    yes = [each for each in made.teacher.examples if each.pseudo == 1]
     doubts = [np.log(e.threshold / (1 - e.threshold)) - np.log(e.probability / (1 - e.probability)) for e in yes]
     assert len(yes) > 1
     assert doubts == sorted(doubts, reverse=True)
@@ -147,13 +150,13 @@ def test_without_truth_the_teacher_is_judged_by_the_classifiers_doubt(untrained,
 @pytest.mark.parametrize(
     ("method", "root", "reason"),
     [
-        ("an", "store", "Only a method with DAMP has tiles to show."),
-        ("aevlp", None, "What the teacher saw was not kept (--store none)."),
+        ("an", "store", "Only methods with DAMP have tiles to show."),
+        ("aevlp", None, "The teacher's scores were not stored (--store none)."),
     ],
 )
 def test_where_the_teacher_left_nothing_the_reason_is_kept(untrained, tmp_path, method, root, reason):
-    made, *_ = gathered(*untrained(root and tmp_path / root, method=method))
-    assert made.teacher.exhibits == ()
+    made, *_ = collected(*untrained(root and tmp_path / root, method=method))
+    assert made.teacher.examples == ()
     assert made.teacher.reason == reason
 
 
@@ -179,13 +182,29 @@ def test_evidence_comes_back_from_its_file_as_it_was(seen, tmp_path):
     assert list(tmp_path.glob(".*.part")) == []
 
 
+def test_the_keys_of_the_file_are_those_of_version_0_5_0(tmp_path):
+    file = tmp_path / "evidence.npz"
+    write_evidence(file, evidence(("a", "b"), picture(tmp_path / "x.jpg")))
+    with np.load(file, allow_pickle=False) as stored:
+        text = json.loads(stored["text"].tobytes())
+        arrays = set(stored.files) - {"text"}
+    assert arrays == {"thresholds", "ap", "support", "given", "hits", "observed", "histograms"}
+    assert arrays | set(text) == {"format", *(field.name for field in fields(Evidence))}
+    for name in ("mistaken", "missed", "found", "teacher"):
+        assert set(text[name]) == {"exhibits", "total", "agreed", "reason"}
+    example = text["teacher"]["exhibits"][0]
+    assert set(example) == {"path", "name", "label", "probability", "threshold", "truth", "others", "pseudo", "tiles"}
+    assert set(example["tiles"][0]) == {"box", "top", "top_score", "score"}
+    assert set(text["best"][0]) == {"label", "ap", "points", "chosen"}
+
+
 def test_a_file_that_is_no_evidence_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "evidence.npz"
     np.savez(file, other=np.arange(3))
-    with pytest.raises(UserError, match="not what a training leaves for its report"):
+    with pytest.raises(UserError, match="not the evidence of a training"):
         read_evidence(file)
     monkeypatch.setattr(module, "FORMAT", 2)
     write_evidence(file, evidence(("a", "b"), picture(tmp_path / "x.jpg")))
     monkeypatch.undo()
-    with pytest.raises(UserError, match=r"written by a newer aevlp \(format 2, this one knows 1\); update aevlp"):
+    with pytest.raises(UserError, match=r"written by a newer aevlp \(format 2, this one reads 1\); update aevlp"):
         read_evidence(file)

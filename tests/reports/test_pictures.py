@@ -4,7 +4,7 @@ import io
 from PIL import Image
 
 from aevlp.reports.pictures import LARGE, SMALL, canvas, shapes, shortened, thumbnail
-from tests.reports.made import exhibit, picture
+from tests.reports.made import example, picture
 
 
 def test_a_thumbnail_is_a_small_jpeg(tmp_path):
@@ -40,12 +40,12 @@ def test_a_file_that_cannot_be_read_gives_the_reason(tmp_path):
 def test_there_is_room_for_what_is_written_in_a_tile(tmp_path):
     long = ("a name that is far too long for a tile", "b")
     for grid, width, height in ((1, 400, 400), (4, 400, 100), (5, 60, 400), (7, 400, 300)):
-        found = shapes(exhibit(tmp_path / "x.jpg", "b", long, grid=grid), width, height)
+        found = shapes(example(tmp_path / "x.jpg", "b", long, grid=grid), width, height)
         assert len(found) == grid**2
         for shape in found:
             assert 0 < 3.4 * shape.size <= height / grid
             assert 0.6 * shape.size * len(shape.shown_class) <= width / grid * 1.2
-    assert all(shape.size == 0 for shape in shapes(exhibit(tmp_path / "x.jpg", "b", long, grid=9), 400, 300))
+    assert all(shape.size == 0 for shape in shapes(example(tmp_path / "x.jpg", "b", long, grid=9), 400, 300))
 
 
 def test_shortened_texts_say_that_they_are():

@@ -42,9 +42,9 @@ def test_the_figures_are_those_of_the_result_to_the_last_digit(tmp_path, image):
     values = list(measured.values())
     assert values == sorted(values, reverse=True)
     verdict = page.all("p", class_="verdict")[0].text
-    assert "aevlp ranks the labels of 60 test images with a mAP of 61.23" in verdict
-    assert "macro F1 of 51.11" in verdict
-    assert "on 1,600 images with one observed label each" in verdict
+    assert "aevlp reaches an mAP of 61.23" in verdict
+    assert "macro F1 of 51.11 on 60 test images" in verdict
+    assert "It was trained on 1,600 images with one observed label each." in verdict
 
 
 def test_names_do_no_harm(tmp_path, image):
@@ -126,4 +126,4 @@ def test_an_epoch_without_pseudo_labels_leaves_a_gap(tmp_path, image):
 
 def test_one_class_and_one_epoch_are_enough(tmp_path, image):
     page = read(write_run(tmp_path / "run", evidence(("sun",), image), lines=history(1)))
-    assert [caption.text for caption in section(page, "curves").all("figcaption")] == ["The classes"]
+    assert [caption.text for caption in section(page, "curves").all("figcaption")] == ["Classes"]

@@ -7,7 +7,7 @@ import pytest
 from aevlp.core.errors import UserError
 from aevlp.reports import charts
 from aevlp.reports import run_page as module
-from aevlp.reports.examples import Gallery
+from aevlp.reports.evidence import ExampleGrid
 from aevlp.reports.run_page import write_report
 from tests.reports.made import evidence, history, picture, thresholds, write_run
 from tests.reports.pages import read, section
@@ -18,7 +18,7 @@ CLASSES = ("apple", "boat", "car", "dog", "egg", "fish")
 @pytest.fixture(autouse=True)
 def no_drawings(monkeypatch):
     """The words of a page are the same without its charts, and come sooner."""
-    monkeypatch.setattr(charts, "drawn", lambda name, draw: f'<svg class="{name}"></svg>')
+    monkeypatch.setattr(charts, "render_svg", lambda name, draw: f'<svg class="{name}"></svg>')
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def test_of_very_many_classes_the_best_and_the_worst_are_listed(tmp_path, image,
     names = [row.all("th")[0].text for row in classes.all("tbody")[0].all("tr")]
     ranked = [CLASSES[c] for c in np.argsort(-made.ap)]
     assert names == [*ranked[:2], *ranked[-2:]]
-    assert "Of 6 classes these are the 4 that are ranked best and worst." in classes.text
+    assert "The table has the 4 classes of 6 with the best and the worst AP." in classes.text
 
 
 @pytest.mark.parametrize(
     ("method", "reason"),
     [
         ("an", "an uses no pseudo-labels."),
-        ("em-apl", "what em-apl adds to the observed labels are no pseudo-labels of 0 or 1."),
+        ("em-apl", "em-apl adds no binary pseudo-labels to the observed labels."),
         ("aevlp", "the true labels of the training images are not known"),
     ],
 )
@@ -71,10 +71,10 @@ def test_incomplete_labels_are_said_to_be(tmp_path, image):
     unknown: dict[str, Any] = dict.fromkeys(("mAP", "mAP_present", "per_class_AP", "labels"))
     images = {"train": 1600, "val": 60}
     page = read(write_run(tmp_path / "run", made, limits, **unknown, val_labels="incomplete", images=images))
-    assert "validation images with a mAP of 62.49 (against the observed labels alone: a lower bound)" in page.text
+    assert "an mAP of 62.49 on 60 validation images (measured on observed labels only: a lower bound)" in page.text
     assert "an estimate of 1.75 labels per image" in page.text
-    assert "Left out: it takes images whose labels are complete" in section(page, "reliability").text
-    assert "whether they are true is not known" in section(page, "found").text
+    assert "Left out: this needs validation or test images with complete labels" in section(page, "reliability").text
+    assert "whether they are correct is not known" in section(page, "found").text
     assert "those that the trained model doubts most" in section(page, "teacher").text
     assert "Test mAP" not in page.text
     measured = section(page, "classes").all("tbody")[0].all("tr")[0].all("data")[0]
@@ -116,12 +116,12 @@ def test_the_teachers_tiles_are_drawn_where_they_were(tmp_path, image):
     assert best.all("title")[0].text.startswith("egg")
 
 
-def test_what_is_missing_in_the_galleries_is_said(tmp_path, image):
-    empty: dict[str, Any] = {name: Gallery() for name in ("mistaken", "missed", "found")}
-    made = evidence(CLASSES, image, **empty, teacher=Gallery(reason="What the teacher saw was not kept (--store none)."))
+def test_empty_grids_give_the_reason(tmp_path, image):
+    empty: dict[str, Any] = {name: ExampleGrid() for name in ("mistaken", "missed", "found")}
+    made = evidence(CLASSES, image, **empty, teacher=ExampleGrid(reason="The teacher's scores were not stored (--store none)."))
     page = read(write_run(tmp_path / "run", made))
     assert not page.all("img")
-    assert "Left out: What the teacher saw was not kept (--store none)." in section(page, "teacher").text
+    assert "Left out: The teacher's scores were not stored (--store none)." in section(page, "teacher").text
 
 
 def test_readers_are_told_what_to_be_careful_about(tmp_path, image):
@@ -131,7 +131,7 @@ def test_readers_are_told_what_to_be_careful_about(tmp_path, image):
     (notes,) = page.all("ul", class_="notes")
     assert [note.text.split(":")[0] for note in notes.all("li")] == [
         "The best epoch is the last one",
-        "The thresholds have been fitted anew since the training",
+        "The thresholds were refitted after training",
         "2 of 6 classes have no positive among the test images",
     ]
     calm = read(write_run(tmp_path / "calm", evidence(CLASSES, image), best_epoch=2))
@@ -141,12 +141,12 @@ def test_readers_are_told_what_to_be_careful_about(tmp_path, image):
 def test_a_run_without_what_it_takes_is_refused(tmp_path, image):
     run = write_run(tmp_path / "run", evidence(CLASSES, image))
     run.evidence.write_bytes(b"PK\x03\x04 half of it")
-    with pytest.raises(UserError, match=r"evidence\.npz: not what a training leaves for its report .*; train the run again"):
+    with pytest.raises(UserError, match=r"evidence\.npz: not the evidence of a training .*; train the run again"):
         write_report(run)
     run.evidence.unlink()
-    with pytest.raises(UserError, match=r"nothing was kept for a report .* train it again: aevlp train DATA --out OTHER"):
+    with pytest.raises(UserError, match=r"evidence\.npz is missing .* train it again: aevlp train DATA --out OTHER"):
         write_report(run)
     run.result.unlink()
-    with pytest.raises(UserError, match=r"the training is not finished; go on with aevlp train DATA --out .* --resume"):
+    with pytest.raises(UserError, match=r"the training is not finished; continue with aevlp train DATA --out .* --resume"):
         write_report(run)
     assert not run.report.exists()

@@ -4,12 +4,12 @@ from xml.etree import ElementTree
 import matplotlib
 
 from aevlp.reports import charts
-from aevlp.reports.svg import BLUE, INK, drawn
+from aevlp.reports.svg import BLUE, INK, render_svg
 from tests.reports.made import history
 
 
 def some(name):
-    return charts.training(name, history(), "loss", 2, label="loss")
+    return charts.metric_per_epoch(name, history(), "loss", 2, label="loss")
 
 
 def test_charts_take_the_colours_of_the_page():
@@ -26,7 +26,7 @@ def test_text_stays_text_and_is_never_markup_or_a_formula():
         axes.set_title("$x^2$ <img src=x onerror=alert(1)> & more", color=INK)
         axes.plot([1, 2], [3, 4], color=BLUE)
 
-    text = drawn("title", draw)
+    text = render_svg("title", draw)
     assert "$x^2$ &lt;img src=x onerror=alert(1)&gt; &amp; more" in text
     found = [element.text for element in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")]
     assert "$x^2$ <img src=x onerror=alert(1)> & more" in found

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from aevlp.config.sweep import Failure, Outcome, Sweep, Trial
-from aevlp.reports import sweep_page as compare_page
+from aevlp.reports import sweep_page as module
 from aevlp.reports.sweep_page import write_compare_report
 from aevlp.training.run_folder import RunFolder
 from tests.reports.made import evidence, history, picture, result
@@ -103,8 +103,8 @@ def test_classes_are_compared_the_most_different_first(swept, monkeypatch):
     assert [row.all("th")[0].text for row in classes.all("tbody")[0].all("tr")] == list(CLASSES)
     assert [cell.text for cell in classes.all("tbody")[0].all("tr")[1].all("td")] == ["70.0", "50.0", "20.0"]
     assert not page.all("img")
-    monkeypatch.setattr(compare_page, "MOST_CLASSES", 2)
-    monkeypatch.setattr(compare_page, "MOST_COLUMNS", 1)
+    monkeypatch.setattr(module, "MOST_CLASSES", 2)
+    monkeypatch.setattr(module, "MOST_COLUMNS", 1)
     fewer = section(swept({"an": [40.0], "aevlp": [60.0]})[0], "classes")
     assert len(fewer.all("tbody")[0].all("tr")) == 2
     assert "1 more is not shown" in fewer.text
@@ -114,7 +114,7 @@ def test_classes_are_compared_the_most_different_first(swept, monkeypatch):
 def test_without_test_images_validation_counts(swept):
     page, _ = swept({"an": [1.0], "gr": [2.0]}, mAP=None, mAP_present=None, per_class_AP=None, labels=None, val_mAP=33.25)
     assert "leads with a validation mAP of 33.25" in page.text
-    assert "Left out: there are no test images" in section(page, "classes").text
+    assert "Left out: classes are compared on test images, and there are none." in section(page, "classes").text
 
 
 def test_many_settings_stay_readable(swept):
@@ -123,5 +123,5 @@ def test_many_settings_stay_readable(swept):
     page, file = swept(figures, {"train.learning_rate": values})
     assert file.stat().st_size < 1e6
     assert len(rows(page)) == 60
-    assert "The 20 weakest settings are left out." in section(page, "charts").text
-    assert "faint: the other 48" in section(page, "charts").text
+    assert "The 20 worst settings are left out." in section(page, "charts").text
+    assert "faint: 48 others" in section(page, "charts").text

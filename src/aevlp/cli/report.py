@@ -1,4 +1,4 @@
-"""aevlp report: the page about a run."""
+"""aevlp report: write the page of a run again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aevlp.training.run_folder import open_run
 
 
 def report(argv: Sequence[str]) -> None:
-    """Write the page about a finished run, report.html, anew."""
+    """Write the page of a finished run, report.html, again."""
     parser = Parser("report", report.__doc__ or "")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
     given = parser.read(argv)

@@ -11,7 +11,8 @@ from aevlp.core.engine import make_accelerator
 from aevlp.core.processes import is_first_process
 from aevlp.data.load import load
 from aevlp.data.splits import require_examples
-from aevlp.reports.evidence import gather, write_evidence
+from aevlp.reports.collect import collect_evidence
+from aevlp.reports.evidence import write_evidence
 from aevlp.reports.model_card import write_card
 from aevlp.reports.run_page import write_report
 from aevlp.store.location import store_root
@@ -54,7 +55,7 @@ def finalize(trained: TrainedRun) -> dict[str, Any]:
     """Write everything that a finished run has, and return its result."""
     setup, accelerator = trained.setup, trained.setup.accelerator
     final = evaluate_best(trained)
-    evidence = gather(trained, final) if setup.config.run.report else None
+    evidence = collect_evidence(trained, final) if setup.config.run.report else None
     if evidence is not None and accelerator.is_main_process:
         write_evidence(trained.folder.evidence, evidence)
     result = write_result(trained, final)

@@ -1,4 +1,4 @@
-"""Images as small as a page can carry them, and the teacher's tiles as shapes to draw over them."""
+"""Examples as a page shows them: thumbnails, and the teacher's tiles as shapes to draw over them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aevlp.data.images import BadImage, open_rgb
-from aevlp.reports.examples import Exhibit
+from aevlp.reports.evidence import Example, ExampleGrid
 
 SMALL, LARGE = 192, 400  # pixels of the longer side
 QUALITY = 72
-LETTERS = 13.0  # their greatest size on a canvas
-MOST_DETAIL = 7  # tiles a side up to which there is room for words in them
+LARGEST_FONT = 13.0  # on a canvas
+MOST_DETAIL = 7  # tiles per side up to which they have room for text
 ELLIPSIS = "…"
 
 
@@ -29,24 +29,45 @@ class Picture:
 
 @dataclass(frozen=True)
 class Shape:
-    """A tile to draw on a canvas: the box, and what is written in its cell."""
+    """A tile on a canvas: its box, and the text in its cell of the grid."""
 
     left: float
     top: float
     width: float
     height: float
-    x: float  # the middle of the cell
-    y: float  # the foot of the first of three lines
-    size: float  # of the letters; 0: no room for any
+    x: float  # centre of the cell
+    y: float  # baseline of the first of three lines
+    size: float  # of the font; 0: no room for text
     top_class: str
-    shown_class: str  # as much of it as there is room for
+    shown_class: str  # shortened to the cell's width
     top_score: float
     score: float
-    is_best: bool  # the tile in which the class in question has its highest score
+    is_best: bool  # whether the example's label has its highest score here
+
+
+@dataclass(frozen=True)
+class ShownExample:
+    """An example with its picture; tiles are shapes on a canvas of that width and height."""
+
+    example: Example
+    picture: Picture
+    width: int
+    height: int
+    shapes: list[Shape]
+
+
+def shown_examples(grid: ExampleGrid, size: int) -> list[ShownExample]:
+    """Return the examples of a grid with thumbnails of at most `size` pixels."""
+    shown = []
+    for example in grid.examples:
+        picture = thumbnail(example.path, size)
+        width, height = canvas(picture)
+        shown.append(ShownExample(example, picture, width, height, shapes(example, width, height)))
+    return shown
 
 
 def thumbnail(path: str, size: int) -> Picture:
-    """The image at `path` with its longer side at most `size` pixels; a file that is gone, or damaged, gives the reason."""
+    """Return the image at `path`, its longer side at most `size` pixels, or the reason why it cannot be read."""
     try:
         image = open_rgb(Path(path), at_least=size)
     except BadImage as error:
@@ -58,19 +79,19 @@ def thumbnail(path: str, size: int) -> Picture:
 
 
 def canvas(picture: Picture) -> tuple[int, int]:
-    """Width and height of what is drawn over a picture: its longer side is `LARGE`, however small the image is."""
+    """Return width and height of the drawing over a picture; its longer side is always `LARGE`."""
     scale = LARGE / max(picture.width, picture.height)
     return max(round(scale * picture.width), 1), max(round(scale * picture.height), 1)
 
 
-def shapes(exhibit: Exhibit, width: int, height: int) -> list[Shape]:
-    """The tiles of an exhibit, row by row, without the whole image, on a canvas of that size."""
-    tiles = exhibit.tiles[1:]
+def shapes(example: Example, width: int, height: int) -> list[Shape]:
+    """Return the tiles of an example, row by row and without the whole image, on a canvas of that size."""
+    tiles = example.tiles[1:]
     if not tiles:
         return []
     grid = round(len(tiles) ** 0.5)
     cell = width / grid, height / grid
-    size = round(min(cell[0] / 6.5, cell[1] / 4, LETTERS), 1) if grid <= MOST_DETAIL else 0.0
+    size = round(min(cell[0] / 6.5, cell[1] / 4, LARGEST_FONT), 1) if grid <= MOST_DETAIL else 0.0
     best = max(tiles, key=lambda tile: tile.score)
     found = []
     for number, tile in enumerate(tiles):
@@ -96,5 +117,5 @@ def shapes(exhibit: Exhibit, width: int, height: int) -> list[Shape]:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text in at most so many letters."""
+    """Return the text in at most that many letters."""
     return text if len(text) <= most else text[: max(most - 1, 1)].rstrip() + ELLIPSIS

@@ -1,4 +1,4 @@
-"""The report of a run: reads the run's files, and image files where they still are, and writes one page."""
+"""The page of a run (`report.html`), made from the run folder and the image files that still exist."""
 
 from __future__ import annotations
 
@@ -11,24 +11,13 @@ import numpy as np
 
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_text
+from aevlp.core.progress import duration
 from aevlp.reports import charts
+from aevlp.reports.charts import History
 from aevlp.reports.evidence import Evidence, read_evidence
-from aevlp.reports.examples import Exhibit, Gallery
-from aevlp.reports.layout import page
-from aevlp.reports.pictures import LARGE, SMALL, Picture, Shape, canvas, shapes, thumbnail
-from aevlp.reports.wording import (
-    LONG_NAME,
-    History,
-    Result,
-    facts,
-    figures,
-    found_summary,
-    notes,
-    teacher_summary,
-    title,
-    verdict,
-    why_no_pseudo_labels,
-)
+from aevlp.reports.layout import render_page
+from aevlp.reports.pictures import LARGE, SMALL, shown_examples
+from aevlp.reports.wording import SPLIT_NAMES, Result, facts, notes, title, why_no_pseudo_labels
 from aevlp.training.calibration import Reliability
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds, read_thresholds
@@ -41,67 +30,64 @@ SECTIONS = {
     "classes": "Classes",
     "curves": "Precision and recall",
     "reliability": "Reliability",
-    "mistakes": "Hardest mistakes",
+    "mistakes": "Worst mistakes",
     "found": "New labels",
-    "teacher": "The teacher",
+    "teacher": "Teacher",
     "settings": "Settings",
 }
 
 
 def write_report(run: RunFolder) -> Path:
-    """Writes the run's report anew, whole, and returns where it is."""
+    """Write the page of a finished run and return its path."""
     result = run.read_result()
     if result is None:
         raise UserError(
-            f"{run.path}: the training is not finished; go on with aevlp train DATA --out {run.path} --resume, "
+            f"{run.path}: the training is not finished; continue with aevlp train DATA --out {run.path} --resume, "
             "which writes the report at its end"
         )
     if not run.evidence.is_file():
         raise UserError(
-            f"{run.path}: nothing was kept for a report ({run.evidence.name} is missing), as by aevlp before 0.4 or with "
-            f"--report false; train it again: aevlp train DATA --out OTHER --recipe {run.config}"
+            f"{run.path}: {run.evidence.name} is missing (trained with --report false or by aevlp before 0.4), so there is no "
+            f"data for a report; train it again: aevlp train DATA --out OTHER --recipe {run.config}"
         )
     evidence = read_evidence(run.evidence)
     thresholds = read_thresholds(run.thresholds, evidence.classes)
     history = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     config = run.config.read_text(encoding="utf-8", errors="replace")
-    write_text(run.report, report_text(result, history, evidence, thresholds, config))
+    write_text(run.report, _page(result, history, evidence, thresholds, config))
     return run.report
 
 
-def report_text(result: Result, history: History, evidence: Evidence, thresholds: Thresholds, config: str) -> str:
-    """The page."""
-    drawings, words = _drawings(result, history, evidence, thresholds)
-    rows = class_rows(result, evidence, thresholds)
-    return page(
+def _page(result: Result, history: History, evidence: Evidence, thresholds: Thresholds, config: str) -> str:
+    drawings, descriptions = _charts(result, history, evidence, thresholds)
+    return render_page(
         "run.html.j2",
         title=title(result),
         result=result,
+        labels=result.get("labels") or {},  # F1, precision and recall with the thresholds
         evidence=evidence,
-        split=LONG_NAME[evidence.split],
-        sections=SECTIONS.items(),
-        verdict=verdict(result, evidence),
-        figures=figures(result, history),
+        split=SPLIT_NAMES[evidence.split],
+        split_names=SPLIT_NAMES,
+        sections=SECTIONS,
         notes=notes(result, evidence, thresholds),
+        training_time=duration(sum(result["images"]["train"] / line["images_per_second"] for line in history)),
         charts=drawings,
-        words=words,
-        rows=rows,
+        descriptions=descriptions,
+        rows=class_metrics(result, evidence, thresholds),
         ap_key="per_class_AP" if result["per_class_AP"] is not None else "",
         why_no_pseudo_labels=why_no_pseudo_labels(result),
-        mistaken=_items(evidence.mistaken),
-        missed=_items(evidence.missed),
-        found=_items(evidence.found),
-        found_summary=found_summary(evidence),
-        teacher=_items(evidence.teacher, LARGE),
-        teacher_summary=teacher_summary(evidence),
+        mistaken=shown_examples(evidence.mistaken, SMALL),
+        missed=shown_examples(evidence.missed, SMALL),
+        found=shown_examples(evidence.found, SMALL),
+        teacher=shown_examples(evidence.teacher, LARGE),
         facts=facts(result, thresholds),
         config=config,
     )
 
 
 @dataclass(frozen=True)
-class ClassRow:
-    """A row of the table of classes; figures in percent, but for the threshold and the counts."""
+class ClassMetrics:
+    """A row of the table of classes; in percent, except for the threshold and the counts."""
 
     name: str
     ap: float | None
@@ -113,23 +99,23 @@ class ClassRow:
     f1: float | None
 
 
-def class_rows(result: Result, evidence: Evidence, thresholds: Thresholds) -> list[ClassRow]:
-    """A row per class, the best average precision first; of very many classes the best and the worst."""
+def class_metrics(result: Result, evidence: Evidence, thresholds: Thresholds) -> list[ClassMetrics]:
+    """Return a row per class, the best average precision first; of very many classes the best and the worst."""
     measured = result["per_class_AP"] or dict(zip(evidence.classes, evidence.ap.tolist(), strict=True))
     rows = []
     for c, name in enumerate(evidence.classes):
-        support, given, hits = (int(counts[c]) for counts in (evidence.support, evidence.given, evidence.hits))
+        support, predicted, hits = (int(counts[c]) for counts in (evidence.support, evidence.given, evidence.hits))
         ap = measured[name]
         rows.append(
-            ClassRow(
+            ClassMetrics(
                 name=name,
                 ap=None if ap is None or np.isnan(ap) else ap,
                 threshold=thresholds.classes[name],
                 support=support,
                 observed=int(evidence.observed[c]),
-                precision=100 * hits / given if given else None,
+                precision=100 * hits / predicted if predicted else None,
                 recall=100 * hits / support if support else None,
-                f1=200 * hits / (given + support) if given + support else None,
+                f1=200 * hits / (predicted + support) if predicted + support else None,
             )
         )
     rows.sort(key=lambda row: -1.0 if row.ap is None else row.ap, reverse=True)
@@ -137,90 +123,66 @@ def class_rows(result: Result, evidence: Evidence, thresholds: Thresholds) -> li
     return rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
 
 
-def _drawings(
+def _charts(
     result: Result, history: History, evidence: Evidence, thresholds: Thresholds
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """(the charts, what they show in words)."""
+    """Return the charts and their descriptions in words."""
     best = result["best_epoch"]
-    positive, negative = evidence.histograms[:, 0], evidence.histograms[:, 1]
     limits = np.array(list(thresholds.classes.values()))
-    support, others = int(evidence.support.sum()), evidence.images * len(evidence.classes) - int(evidence.support.sum())
-    right = others - int((evidence.given - evidence.hits).sum())
+    support = int(evidence.support.sum())
+    others = evidence.images * len(evidence.classes) - support
+    rejected = others - int((evidence.given - evidence.hits).sum())
     drawings: dict[str, Any] = {
-        "loss": charts.training("loss", history, "loss", best, label="loss"),
-        "val": charts.training("val", history, "val_mAP", best, label="mAP, %"),
-        "positives": charts.distribution("positives", positive, limits, thresholds.overall, what="positives"),
-        "negatives": charts.distribution(
-            "negatives", negative, limits, thresholds.overall, what="negatives" if evidence.is_complete else "labels not observed"
-        ),
+        "loss": charts.metric_per_epoch("loss", history, "loss", best, label="loss"),
+        "val": charts.metric_per_epoch("val", history, "val_mAP", best, label="mAP, %"),
         "curves": [
-            (title, curves, charts.precision_recall(name, curves))
-            for name, title, curves in (
-                ("best", "The best classes" if evidence.worst else "The classes", evidence.best),
-                ("worst", "The worst classes", evidence.worst),
+            (heading, curves, charts.precision_recall(name, curves))
+            for name, heading, curves in (
+                ("best", "Best classes" if evidence.worst else "Classes", evidence.best),
+                ("worst", "Worst classes", evidence.worst),
             )
             if curves
         ],
         "reliability": _reliability(evidence, thresholds),
     }
-    words = {
+    negatives = "negatives" if evidence.is_complete else "labels not observed"
+    for name, what, counts in (
+        ("positives", "positives", evidence.histograms[:, 0]),
+        ("negatives", negatives, evidence.histograms[:, 1]),
+    ):
+        drawings[name] = charts.probability_histogram(name, counts, limits, thresholds.overall, what=what)
+    descriptions = {
         "loss": f"The loss goes from {history[0]['loss']:.4f} to {history[-1]['loss']:.4f}.",
         "val": f"The best validation mAP, {result['val_mAP']:.2f}, is that of epoch {best}.",
         "positives": f"{_percent(int(evidence.hits.sum()), support)} above their thresholds",
-        "negatives": f"{_percent(right, others)} below theirs",
+        "negatives": f"{_percent(rejected, others)} below their thresholds",
     }
     if any(line["pseudo_labels"] is not None for line in history):
-        for figure in ("precision", "recall"):
-            last = history[-1]["pseudo_labels"]
-            drawings[figure] = charts.quality(figure, history, figure)
-            average, total = (_in_percent(last[key]) for key in (figure, f"accumulated_{figure}"))
-            words[figure] = f"Average {figure} {average}, accumulated {total}."
-    return drawings, words
+        last = history[-1]["pseudo_labels"]
+        for metric in ("precision", "recall"):
+            drawings[metric] = charts.pseudo_label_quality(metric, history, metric)
+            average, total = (
+                "unknown" if last[key] is None else f"{100 * last[key]:.1f} %" for key in (metric, f"accumulated_{metric}")
+            )
+            descriptions[metric] = f"Average {metric} {average}, accumulated {total}."
+    return drawings, descriptions
 
 
 def _reliability(evidence: Evidence, thresholds: Thresholds) -> list[tuple[str, str, str]]:
-    """(title, chart, words): on the images that calibration was fitted on, each half by the other, and on those judged by."""
+    """Return (title, chart, description) for the images that calibration was fitted on and for the evaluated split."""
     found: list[tuple[str, Reliability, Reliability | None]] = []
     if (fitted := thresholds.calibration) is not None:
-        name = LONG_NAME[thresholds.split].capitalize()
-        found.append((f"{name} images, each half calibrated by the other", fitted.before, fitted.after))
+        name = SPLIT_NAMES[thresholds.split].capitalize()
+        found.append((f"{name} images, each half calibrated on the other", fitted.before, fitted.after))
     if evidence.reliability is not None and (evidence.split != thresholds.split or not found):
-        found.append((f"{LONG_NAME[evidence.split].capitalize()} images", *evidence.reliability))
-    return [
-        (title, charts.reliability(f"reliability-{number}", before, after), _errors(before, after))
-        for number, (title, before, after) in enumerate(found)
-    ]
-
-
-def _errors(before: Reliability, after: Reliability | None) -> str:
-    said = f"Calibration error {100 * before.error:.1f} %"
-    return f"{said}." if after is None else f"{said} before, {100 * after.error:.1f} % after."
+        found.append((f"{SPLIT_NAMES[evidence.split].capitalize()} images", *evidence.reliability))
+    described = []
+    for number, (heading, before, after) in enumerate(found):
+        error = f"Calibration error {100 * before.error:.1f} %"
+        error += "." if after is None else f" before, {100 * after.error:.1f} % after."
+        described.append((heading, charts.reliability(f"reliability-{number}", before, after), error))
+    return described
 
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "none"
-
-
-def _in_percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{100 * value:.1f} %"
-
-
-@dataclass(frozen=True)
-class Item:
-    """An exhibit with its picture and, where it has tiles, their shapes on a canvas of that width and height."""
-
-    exhibit: Exhibit
-    picture: Picture
-    width: int
-    height: int
-    shapes: list[Shape]
-
-
-def _items(gallery: Gallery, size: int = SMALL) -> list[Item]:
-    """The exhibits as the page shows them."""
-    found = []
-    for exhibit in gallery.exhibits:
-        picture = thumbnail(exhibit.path, size)
-        width, height = canvas(picture)
-        found.append(Item(exhibit, picture, width, height, shapes(exhibit, width, height)))
-    return found

@@ -1,7 +1,7 @@
-"""Matplotlib figures as SVG for an HTML page, in one style: text is text, colours are the page's own and follow light and dark.
+"""Matplotlib figures as inline SVG in one style: text stays text, and colours follow the page's light or dark theme.
 
-Colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart. In a figure they stand as plain
-values; in its SVG each becomes the variable that the page's style sheet defines, and `INK` the colour of the text around it.
+The palette is that of Okabe and Ito, which is safe for colour-blind readers. Matplotlib draws with plain values; in the SVG each
+becomes a variable of the page's style sheet, and `INK` becomes the colour of the surrounding text.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import io
 import re
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 INK, FAINT = "#010101", "#020202"
 BLUE, ORANGE, GREEN, PINK, AMBER, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
@@ -30,8 +31,8 @@ VARIABLES = {
 }
 SERIES = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY)
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
-"""Lines differ in more than their colour."""
-DISTINCT = 12  # lines that can be told apart
+"""Line styles, so that lines differ in more than their colour."""
+DISTINCT = 12  # combinations of colour and dashes
 
 WIDTH, HEIGHT = 5.2, 2.9  # inches of 72 units
 STYLE: dict[Any, Any] = {
@@ -65,22 +66,19 @@ ElementTree.register_namespace("", SVG)
 
 
 def line(position: int) -> dict[str, Any]:
-    """Colour and dashes of the series at a position; `layout.swatch` shows the same in words."""
+    """Return colour and dashes of the series at a position; `layout.swatch` draws the same for legends."""
     return {"color": SERIES[position % len(SERIES)], "linestyle": DASHES[position % len(DASHES)]}
 
 
-def drawn(name: str, draw: Callable[[Axes], None], *, height: float = HEIGHT, left: float = 0.12) -> str:
-    """An `<svg>` element with what `draw` puts on its axes; `name` is unlike that of any other in the page.
+def render_svg(name: str, draw: Callable[[Axes], None], *, height: float = HEIGHT, left: float = 0.12) -> str:
+    """Return an `<svg>` element with what `draw` puts on its axes; `name` is unique in the page and prefixes its ids.
 
-    `left` is the share of the width that the labels of the y-axis take.
+    `height` is in inches; `left` is the share of the width for the labels of the y-axis.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
     with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # whatever the user's own style is
+        matplotlib.rcdefaults()  # ignore the user's own style
         matplotlib.rcParams.update(STYLE)
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the browser has it
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the browser has the font
         figure = Figure(figsize=(WIDTH, height))
         figure.subplots_adjust(left=left, right=0.985, top=1 - 0.14 / height, bottom=0.5 / height)
         draw(figure.add_subplot())
@@ -90,13 +88,14 @@ def drawn(name: str, draw: Callable[[Axes], None], *, height: float = HEIGHT, le
 
 
 def _inlined(name: str, text: str) -> str:
-    """A document of matplotlib's as an element of a page: without metadata and sizes, its ids its own, its colours the page's."""
+    """Turn matplotlib's document into an element of a page: no metadata or size, unique ids, the page's colours."""
     root = ElementTree.fromstring(text)
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag == f"{{{SVG}}}metadata":
                 parent.remove(child)
-    referred = set(re.findall(r"#([A-Za-z]\w*)", " ".join(_references(root))))
+    references = [value for e in root.iter() for key, value in e.attrib.items() if key == HREF or "url(#" in value]
+    referred = set(re.findall(r"#([A-Za-z]\w*)", " ".join(references)))
     for element in root.iter():
         if element.get("id") in referred:
             element.set("id", f"{name}-{element.get('id')}")
@@ -107,18 +106,9 @@ def _inlined(name: str, text: str) -> str:
                 del element.attrib[attribute]
                 element.set("href", f"#{name}-{value[1:]}")
             else:
-                element.set(attribute, _coloured(value.replace("url(#", f"url(#{name}-")))
+                value = value.replace("url(#", f"url(#{name}-")
+                element.set(attribute, re.sub("|".join(VARIABLES), lambda found: VARIABLES[found[0]], value))
     for size in ("width", "height", "version"):
         root.attrib.pop(size, None)
-    root.set("aria-hidden", "true")  # the figure around it says it in words
+    root.set("aria-hidden", "true")  # the enclosing figure has a text alternative
     return ElementTree.tostring(root, encoding="unicode")
-
-
-def _references(root: ElementTree.Element) -> list[str]:
-    """The attributes in which one element refers to another."""
-    return [v for e in root.iter() for k, v in e.attrib.items() if k == HREF or "url(#" in v]
-
-
-def _coloured(value: str) -> str:
-    """A style with the page's colours."""
-    return re.sub("|".join(VARIABLES), lambda found: VARIABLES[found[0]], value)
