@@ -143,7 +143,7 @@ def test_own_features_are_learnt_from_and_asked_about(capsys, world, features, o
     with pytest.raises(UserError, match="the features hold a value that is not a finite 32-bit number"):
         load(run).predict(np.array([[np.nan, 1, 2, 3, 4, 1e300]]))
     card = (run / "model" / "README.md").read_text()
-    assert "features of it, 6 numbers" in card
+    assert "the features of one, 6 numbers" in card
     assert "base_model" not in card
 
 

@@ -1,4 +1,4 @@
-"""The card of a model: the hub can read it, people can trust it, its code runs."""
+"""The card of a model: the hub can read it, its content is right, its code runs."""
 
 import html
 import json
@@ -106,7 +106,7 @@ def test_figures_are_those_of_the_result(carded):
     for row in (
         ["test", "mAP", "72.28"],
         ["test", "mAP over the classes that have a positive", "74.50"],
-        ["test", "macro F1, with the thresholds that training chose", "66.60"],
+        ["test", "macro F1, with the thresholds fitted in training", "66.60"],
         ["test", "macro F1 with 0.5 as the threshold", "12.30"],
         ["validation", "mAP", "71.12"],
         ["epochs", "8; the model is that of epoch 7"],
@@ -125,8 +125,8 @@ def test_thresholds_are_those_of_the_run(carded):
     fitted = json.loads(run.thresholds.read_text())
     rows = [row for row in cells(card_of(run).text) if len(row) == 3 and row[0] in CLASSES]
     assert rows == [[name, f"{fitted['classes'][name]:.4f}", "-" if name == "bee" else "61.23"] for name in CLASSES]
-    assert f"For all classes together it would be {fitted['overall']:.4f}." in card_of(run).text
-    assert "20 validation images whose labels are complete" in card_of(run).text
+    assert f"A single threshold for all classes would be {fitted['overall']:.4f}." in card_of(run).text
+    assert "20 validation images with complete labels" in card_of(run).text
 
 
 def test_what_is_not_sure_is_said(carded, tmp_path):
@@ -137,9 +137,9 @@ def test_what_is_not_sure_is_said(carded, tmp_path):
     write_card(run)
     text = card_of(run).text
     assert ["validation", "mAP of observed labels (a lower bound)", "71.12"] in cells(text)
-    assert "incomplete, so that the thresholds are estimates" in text
+    assert "20 validation images with incomplete labels, so they are estimates" in text
     assert "The validation labels are incomplete" in text
-    assert "not tested on any images" in text
+    assert "not tested on images other than those it was selected on" in text
     assert "There was no test split" in text
     assert card_of(run).data.eval_results is None
     assert not {"model-index", "model_name"} & set(card_of(run).data.to_dict())
@@ -150,8 +150,8 @@ def test_what_is_not_sure_is_said(carded, tmp_path):
     [
         ("an", {"observe": "given"}, "a label that was not given counted as unknown"),
         ("an", {"observe": "given", "zeros": "negative"}, "a label that was not given counted as negative"),
-        ("an", {"observe": "single"}, "Training saw one label per image"),
-        ("full", {"observe": "single"}, "Training saw the complete labels"),
+        ("an", {"observe": "single"}, "Training used one label per image"),
+        ("full", {"observe": "single"}, "Training used the complete labels"),
     ],
 )
 def test_where_the_labels_came_from(method, options, said, carded):
@@ -286,7 +286,7 @@ def test_a_head_of_its_own_is_said_to_load_with_aevlp_only(head, carded):
     card = card_of(carded(f"{head}+an"))
     assert card.data.library_name == "aevlp"
     assert f"{head}+an" in card.data.tags
-    assert "only aevlp loads this folder" in card.text
+    assert "Only aevlp loads this folder" in card.text
     assert "pipeline" not in "".join(code_of(card.text))
 
 
@@ -302,7 +302,7 @@ def test_runs_of_older_versions_have_a_card_too(carded):
     card = card_of(run)
     assert card.data.eval_results is None
     assert "None were measured" in card.text
-    assert "`aevlp thresholds RUN DATA` makes them" in card.text
+    assert "`aevlp thresholds RUN DATA` fits them" in card.text
 
 
 def test_a_trained_run_has_all_that_a_card_wants(capsys, world, plain, tmp_path):
