@@ -72,7 +72,7 @@ def parsed(text: str) -> Element:
 
 
 def read(run: RunFolder) -> Element:
-    """The report of a run, written anew."""
+    """The report of a run, written again."""
     return parsed(write_report(run).read_text())
 
 

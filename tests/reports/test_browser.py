@@ -35,8 +35,8 @@ def test_it_opens_without_an_error_or_a_request(browser, report):
     assert requests[0] == report.as_uri()
     assert {url.split(":")[0] for url in requests[1:]} <= {"data"}
     bad = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
-    told = [event for event in browser.events if event.get("method") in bad]
-    assert told == []
+    errors = [event for event in browser.events if event.get("method") in bad]
+    assert errors == []
     assert browser.evaluate("Array.from(document.images).every((image) => image.naturalWidth > 0)")
     assert browser.evaluate("document.images.length") == 6
 

@@ -146,7 +146,7 @@ def test_what_is_not_sure_is_said(carded, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "options", "said"),
+    ("method", "options", "sentence"),
     [
         ("an", {"observe": "given"}, "a label that was not given counted as unknown"),
         ("an", {"observe": "given", "zeros": "negative"}, "a label that was not given counted as negative"),
@@ -154,14 +154,14 @@ def test_what_is_not_sure_is_said(carded, tmp_path):
         ("full", {"observe": "single"}, "Training used the complete labels"),
     ],
 )
-def test_where_the_labels_came_from(method, options, said, carded):
+def test_where_the_labels_came_from(method, options, sentence, carded):
     run = carded(method)
     text = run.config.read_text()
     for key, value in options.items():
         text = re.sub(rf"{key}: \w+", f"{key}: {value}", text)
     run.config.write_text(text)
     write_card(run)
-    assert said in card_of(run).text
+    assert sentence in card_of(run).text
 
 
 def test_a_card_names_no_folder_of_this_machine(carded, tmp_path):

@@ -44,7 +44,7 @@ def test_there_is_room_for_what_is_written_in_a_tile(tmp_path):
         assert len(found) == grid**2
         for shape in found:
             assert 0 < 3.4 * shape.size <= height / grid
-            assert 0.6 * shape.size * len(shape.shown_class) <= width / grid * 1.2
+            assert 0.6 * shape.size * len(shape.top_class) <= width / grid * 1.2
     assert all(shape.size == 0 for shape in shapes(example(tmp_path / "x.jpg", "b", long, grid=9), 400, 300))
 
 

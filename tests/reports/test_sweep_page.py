@@ -51,8 +51,10 @@ def test_settings_are_ranked_by_the_mean_of_their_seeds(swept):
     assert cells[:2] == ["01", "70.50 ± 0.71"]
     value = rows(page)[1].all("data", data_key="mAP")[0].attributes["value"]
     assert float(value) == 70.5
-    said = page.all("p", class_="verdict")[0].text
-    assert said == "aevlp leads with a test mAP of 70.50 ± 0.71, 8.50 above gr; with complete labels, full reaches 80.00 ± 0.00."
+    summary = page.all("p", class_="verdict")[0].text
+    assert (
+        summary == "aevlp leads with a test mAP of 70.50 ± 0.71, 8.50 above gr; with complete labels, full reaches 80.00 ± 0.00."
+    )
     assert page.all("h1")[0].text == "4 methods on photos"
     assert len(section(page, "charts").all("figure")) == 2
     assert [item.text.strip() for item in page.all("ul", class_="legend")[0].all("li")] == ["full", "aevlp", "gr", "an"]

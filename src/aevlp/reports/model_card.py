@@ -63,7 +63,7 @@ class RunFacts:
 
     @property
     def trains_on_truth(self) -> bool:
-        """Whether the method trains on complete labels."""
+        """Return whether the method trains on complete labels."""
         return self.method is not None and self.method.loss.needs_truth
 
     @property
@@ -73,12 +73,12 @@ class RunFacts:
 
     @property
     def tested(self) -> bool:
-        """Whether there was a test split."""
+        """Return whether there was a test split."""
         return self.result.get("mAP") is not None
 
     @property
     def has_complete_validation(self) -> bool:
-        """Whether the labels of the validation images are complete."""
+        """Return whether the labels of the validation images are complete."""
         return bool(self.result.get("val_labels", "complete") == "complete")
 
 

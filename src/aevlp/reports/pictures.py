@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aevlp.data.images import BadImage, open_rgb
-from aevlp.reports.evidence import Example, ExampleGrid
+from aevlp.reports.evidence import Example, ExampleGrid, Tile
 
 SMALL, LARGE = 192, 400  # pixels of the longer side
 QUALITY = 72
@@ -38,10 +38,8 @@ class Shape:
     x: float  # centre of the cell
     y: float  # baseline of the first of three lines
     size: float  # of the font; 0: no room for text
-    top_class: str
-    shown_class: str  # shortened to the cell's width
-    top_score: float
-    score: float
+    tile: Tile
+    top_class: str  # of the tile, shortened to the cell's width
     is_best: bool  # whether the example's label has its highest score here
 
 
@@ -106,10 +104,8 @@ def shapes(example: Example, width: int, height: int) -> list[Shape]:
                 x=round((column + 0.5) * cell[0], 1),
                 y=round((row + 0.5) * cell[1] - 0.8 * size, 1),
                 size=size,
-                top_class=tile.top,
-                shown_class=shortened(tile.top, int(cell[0] / (0.6 * size))) if size else "",
-                top_score=tile.top_score,
-                score=tile.score,
+                tile=tile,
+                top_class=shortened(tile.top, int(cell[0] / (0.6 * size))) if size else "",
                 is_best=tile is best,
             )
         )

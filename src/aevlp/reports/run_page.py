@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
+from aevlp.config.methods import find_method
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_text
 from aevlp.core.progress import duration
@@ -17,12 +18,14 @@ from aevlp.reports.charts import History
 from aevlp.reports.evidence import Evidence, read_evidence
 from aevlp.reports.layout import render_page
 from aevlp.reports.pictures import LARGE, SMALL, shown_examples
-from aevlp.reports.wording import SPLIT_NAMES, Result, facts, notes, title, why_no_pseudo_labels
 from aevlp.training.calibration import Reliability
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds, read_thresholds
 
+Result = dict[str, Any]  # the content of `result.json`
+
 MOST_ROWS = 2000  # classes in the table; of more, the best and the worst
+SPLIT_NAMES = {"val": "validation", "test": "test", "train": "training"}
 SECTIONS = {
     "training": "Training",
     "distributions": "Probabilities",
@@ -62,25 +65,25 @@ def _page(result: Result, history: History, evidence: Evidence, thresholds: Thre
     drawings, descriptions = _charts(result, history, evidence, thresholds)
     return render_page(
         "run.html.j2",
-        title=title(result),
+        title=_title(result),
         result=result,
         labels=result.get("labels") or {},  # F1, precision and recall with the thresholds
         evidence=evidence,
         split=SPLIT_NAMES[evidence.split],
         split_names=SPLIT_NAMES,
         sections=SECTIONS,
-        notes=notes(result, evidence, thresholds),
+        notes=_notes(result, evidence, thresholds),
         training_time=duration(sum(result["images"]["train"] / line["images_per_second"] for line in history)),
         charts=drawings,
         descriptions=descriptions,
         rows=class_metrics(result, evidence, thresholds),
         ap_key="per_class_AP" if result["per_class_AP"] is not None else "",
-        why_no_pseudo_labels=why_no_pseudo_labels(result),
+        why_no_pseudo_labels=_why_no_pseudo_labels(result),
         mistaken=shown_examples(evidence.mistaken, SMALL),
         missed=shown_examples(evidence.missed, SMALL),
         found=shown_examples(evidence.found, SMALL),
         teacher=shown_examples(evidence.teacher, LARGE),
-        facts=facts(result, thresholds),
+        facts=_facts(result, thresholds),
         config=config,
     )
 
@@ -186,3 +189,65 @@ def _reliability(evidence: Evidence, thresholds: Thresholds) -> list[tuple[str, 
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def _title(result: Result) -> str:
+    """Return the method and the name of the image set."""
+    name = PurePath(result.get("data") or "").name
+    return f"{result['method']} on {name}" if name else str(result["method"])
+
+
+def _notes(result: Result, evidence: Evidence, thresholds: Thresholds) -> list[str]:
+    """Return warnings and advice for the reader."""
+    found = []
+    if result["best_epoch"] == result["epochs"] > 1:
+        found.append("The best epoch is the last one: more epochs may help (--epochs).")
+    if result["val_labels"] != "complete":
+        found.append("The validation labels are incomplete: validation mAP counts observed labels only and is a lower bound.")
+    if thresholds.basis == "estimated":
+        found.append(
+            f"The thresholds rest on an estimate of {thresholds.positives:.2f} labels per image, because they were fitted on "
+            "incomplete labels."
+        )
+    if not np.allclose(evidence.thresholds, list(thresholds.classes.values())):
+        found.append(
+            "The thresholds were refitted after training: precision, recall and F1 per class and all examples still use the "
+            "earlier thresholds."
+        )
+    if without := int((evidence.support == 0).sum()):
+        found.append(
+            f"{without} of {len(evidence.classes)} classes have no positive among the {SPLIT_NAMES[evidence.split]} images: mAP "
+            "counts them as 0, as the literature does."
+        )
+    return found
+
+
+def _facts(result: Result, thresholds: Thresholds) -> list[tuple[str, str]]:
+    """Return names and values of the main settings; unknown ones are left out."""
+    precision = f" {100 * thresholds.precision:g} %" if thresholds.precision is not None else ""
+    expected = result.get("expected_positives")
+    tuned = ", ".join(f"{key} {value}" for key, value in (result.get("chosen") or {}).items())
+    found = [
+        ("image set", result.get("data")),
+        ("method", result["method"]),
+        ("recipe", f"{result['recipe']}, {result.get('protocol', 'common')} protocol, seed {result['seed']}"),
+        ("backbone", result["backbone"] or f"none: features of {result['features']}"),
+        ("mode", result.get("mode", "full")),
+        ("teacher", result["teacher"]),
+        ("chosen by tuning", tuned or None),
+        ("classes", f"{len(result['classes']):,}"),
+        ("expected positives", None if expected is None else f"{expected:.2f} per image"),
+        ("thresholds", f"for {thresholds.aim}{precision}, on {thresholds.images:,} {SPLIT_NAMES[thresholds.split]} images"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in result["versions"].items())),
+    ]
+    return [(name, value) for name, value in found if value is not None]
+
+
+def _why_no_pseudo_labels(result: Result) -> str:
+    """Return why the section of pseudo-labels is left out."""
+    source = find_method(result["method"]).source
+    if source.name == "none":
+        return f"{result['method']} uses no pseudo-labels."
+    if source.yields != "pseudo":
+        return f"{result['method']} adds no binary pseudo-labels to the observed labels."
+    return "the true labels of the training images are not known, so the pseudo-labels cannot be checked."

@@ -86,7 +86,7 @@ def _page(sweep: Sweep, settings: Sequence[SettingResults], failures: Sequence[t
     split = "test" if key == "mAP" else "validation"
     classes = _compare_classes(ranked[:MOST_COLUMNS])
     return render_page(
-        "compare.html.j2",
+        "sweep.html.j2",
         title=f"{len(settings)} {'settings' if sweep.varied else 'methods'} on {data.resolve().name}",
         summary=_summary(ranked, key, split),
         split=split,
