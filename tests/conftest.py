@@ -65,10 +65,30 @@ def small(plain) -> list[str]:
 
 @pytest.fixture(scope="module")
 def browser():
-    """A Chromium to look at pages with; tests of these are skipped where there is none."""
-    from tools.screenshot import Browser, find_browser  # those who copy the tests need not have the scripts
+    """A Chromium without a window."""
+    from playwright.sync_api import expect  # loaded for these tests alone
+    from tools.screenshot import launch_chromium
 
-    program = find_browser()
-    assert program is not None
-    with Browser(program) as made:
-        yield made
+    from tests.browsing import required_chromium
+
+    expect.set_options(timeout=30_000)  # milliseconds; a busy machine is slow
+    with launch_chromium(required_chromium()) as launched:
+        yield launched
+
+
+@pytest.fixture
+def open_page(browser):
+    """A function that opens an address in a new window of the given width, in light or dark colours."""
+    pages = []
+
+    def open_at(address, *, width=1200, dark=False):
+        page = browser.new_page(
+            viewport={"width": width, "height": 900}, is_mobile=width < 600, color_scheme="dark" if dark else "light"
+        )
+        pages.append(page)
+        page.goto(address)
+        return page
+
+    yield open_at
+    for page in pages:
+        page.close()

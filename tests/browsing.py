@@ -1,0 +1,29 @@
+"""Pages in a browser: the Chromium that tests use, and what a page asked for and complained of."""
+
+import os
+
+import pytest
+from playwright.sync_api import Page
+
+
+def required_chromium() -> str:
+    """Return the path of Chromium. Without one, the test skips; where a browser is required, it fails."""
+    from tools.screenshot import PROGRAMS, find_chromium  # those who copy the tests need not have the tools
+
+    program = find_chromium()
+    if program is not None:
+        return program
+    reason = f"no browser is installed; install one of {', '.join(PROGRAMS)} (Debian: apt-get install chromium)"
+    if os.environ.get("CI") == "true" or os.environ.get("AEVLP_REQUIRE_BROWSER"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def complaints(page: Page) -> list[str]:
+    """Every message on the page's console and every uncaught error."""
+    return [message.text for message in page.console_messages()] + [str(error) for error in page.page_errors()]
+
+
+def requests(page: Page) -> list[str]:
+    """The addresses that the page asked for, in order; those of data: are not among them."""
+    return [request.url for request in page.requests()]
