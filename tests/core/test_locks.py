@@ -6,6 +6,7 @@ from multiprocessing import get_context
 
 import pytest
 
+from aevlp.core.errors import UserError
 from aevlp.core.locks import claim_file, claim_folder, hold_folder
 
 CHILD = get_context("fork")  # spawned ones would load everything again
@@ -71,6 +72,24 @@ def test_a_killed_process_holds_nothing(tmp_path, other):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_forked_child_that_ends_does_not_end_the_claim(tmp_path):
+    claim = claim_file(tmp_path / "lock")
+    assert claim is not None
+    child = CHILD.Process(target=claim.release)  # does nothing: the claim is not the child's
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert claim_file(tmp_path / "lock") is None
+    claim.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_claim_in_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        claim_file(tmp_path / "file" / "lock")
+
+
 def test_a_child_that_outlives_a_release_does_not_keep_the_folder(tmp_path):
     hold = hold_folder(tmp_path)
     assert hold is not None
@@ -107,9 +126,10 @@ def test_many_that_claim_and_release_never_meet(tmp_path):
     assert list(tmp_path.iterdir()) == [counter]
 
 
-def test_without_locks_work_goes_on_and_nothing_may_be_removed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_without_locks_work_goes_on_and_nothing_may_be_removed(tmp_path, monkeypatch, number):
     def none(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", none)
     claims = [claim_file(tmp_path / "lock"), claim_file(tmp_path / "lock"), hold_folder(tmp_path)]

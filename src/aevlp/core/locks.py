@@ -1,106 +1,122 @@
-"""Locks between processes; the system lets go of them when their holder dies, however it dies.
+"""Locks between processes. The system releases them when their holder dies, even by SIGKILL.
 
-Where the platform or the file system has none, every lock on a file is granted: work may then be done twice, but files appear
-whole by rename. The right to remove a folder is not.
+Some file systems have no locks. There every claim on a file is granted: work may be done twice, but files appear whole by
+rename. A claim on a folder, which is the right to remove it, is refused there.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import weakref
 from contextlib import suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from aevlp.core.files import cannot_write
 
 if sys.platform != "win32":
     import fcntl
 
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+
 
 class Claim:
-    """What is held until it is released, or let go of, or the process ends."""
+    """An exclusive claim, held until it is released or garbage-collected, or until the process ends."""
 
-    def __init__(self, handle: int | None, lock_file: Path | None = None) -> None:
-        self._handle, self._lock_file = handle, lock_file
-        self._close = None if handle is None else weakref.finalize(self, os.close, handle)
+    def __init__(self, lock: FileLock | None) -> None:
+        self._lock = lock  # None: the file system has no locks
 
     def release(self) -> None:
-        """Lets others have it; a second time does nothing."""
-        if self._close is None or not self._close.alive:
+        """Remove the lock file and let others claim it; a second call does nothing."""
+        if self._lock is None or not self._lock.is_locked:
             return
-        if self._lock_file is not None:
-            with suppress(OSError):
-                self._lock_file.unlink()  # while it is still held: nobody else can have begun to rely on it
-        if sys.platform != "win32" and self._handle is not None:
-            with suppress(OSError):
-                fcntl.flock(self._handle, fcntl.LOCK_UN)  # closing would not do while a forked child has it open too
-        self._close()
+        # filelock removes the file on Windows only. Elsewhere this is safe while the lock is held: filelock gives nobody a
+        # lock on a file that has been removed.
+        with suppress(OSError):
+            Path(self._lock.lock_file).unlink()
+        self._lock.release()
 
 
 def claim_file(path: Path) -> Claim | None:
-    """A claim that no other process and no other claim of this one holds at the same time; None while one does.
+    """Return a claim that no other process and no other claim of this one holds; None while one does.
 
-    `path` is a lock file made for it and removed on release; what a killed process left of it is no obstacle.
+    `path` is the lock file. It is made here and removed on release; one that a killed process left behind does no harm.
     """
-    if sys.platform == "win32":
-        return Claim(None)
-    while True:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
+    # A marker file in place of a lock, filelock's fallback, would outlive a killed process.
+    lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        return None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
             raise cannot_write(path, error) from error
-        if not _locked(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            os.close(handle)
-            return None
-        if _is_at(handle, path):
-            return Claim(handle, path)
-        os.close(handle)  # its last holder removed it between our opening and our locking
+        with suppress(OSError):
+            path.unlink()
+        return Claim(None)
+    return Claim(lock)
 
 
-def hold_folder(folder: Path) -> Claim | None:
-    """A hold on a folder that many can have, against `claim_folder`; None if it is not there."""
-    return _folder(folder, exclusive=False)
+class FolderLock:
+    """A lock on a folder, held until it is released or garbage-collected, or until the process ends.
+
+    It is made by hand because filelock has no counterpart. Its FileLock is exclusive. Its ReadWriteLock needs an SQLite
+    database beside what it guards, which a reader of a read-only store cannot make. `flock` locks the open folder itself: it
+    needs no file, and the lock moves with a folder that is renamed.
+    """
+
+    def __init__(self, handle: int | None) -> None:
+        self._handle = handle  # None: the platform or the file system has no locks
+        self._close = None if handle is None else weakref.finalize(self, os.close, handle)
+
+    def release(self) -> None:
+        """Let others lock the folder; a second call does nothing."""
+        if self._close is None or not self._close.alive:
+            return
+        if sys.platform != "win32" and self._handle is not None:
+            with suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)  # closing is not enough while a forked child has it open too
+        self._close()
 
 
-def claim_folder(folder: Path) -> Claim | None:
-    """A claim on a folder that nobody holds; None while someone does, if that cannot be told, or if it is not there."""
-    return _folder(folder, exclusive=True)
+def hold_folder(folder: Path) -> FolderLock | None:
+    """Return a hold on a folder, which many can have and which keeps `claim_folder` out; None if the folder does not exist."""
+    return _lock_folder(folder, exclusive=False)
 
 
-def _folder(folder: Path, *, exclusive: bool) -> Claim | None:
-    unlocked = None if exclusive else Claim(None)  # what is held may be used; what is claimed may be removed
+def claim_folder(folder: Path) -> FolderLock | None:
+    """Return a claim on a folder that nobody holds; None if somebody does or may, or if the folder does not exist."""
+    return _lock_folder(folder, exclusive=True)
+
+
+def _lock_folder(folder: Path, *, exclusive: bool) -> FolderLock | None:
+    without_locks = None if exclusive else FolderLock(None)
     if sys.platform == "win32":
-        return unlocked
+        return without_locks
     try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
         return None
     except OSError:  # a folder that may be used but not listed
-        return unlocked
-    # A hold waits for a claim: that lasts only until the folder is moved away.
-    how = fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH
-    if _locked(handle, how, without_locks=not exclusive) and _is_at(handle, folder):
-        return Claim(handle)
+        return without_locks
+    try:
+        # A hold waits for a claim, which lasts only until the folder has been renamed.
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
+        is_locked = True
+    except OSError as error:
+        is_locked = not exclusive and not isinstance(error, BlockingIOError)
+    if is_locked and _is_at(handle, folder):
+        return FolderLock(handle)
     os.close(handle)
     return None
 
 
-def _locked(handle: int, how: int, *, without_locks: bool = True) -> bool:
-    """Whether the lock was granted; `without_locks` where there are none."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(handle, how)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return without_locks
-    return True
-
-
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file or folder still has that name."""
+    """Return whether an open folder still has that name."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, whole_file, write_json
-from aevlp.core.locks import Claim, claim_file, hold_folder
+from aevlp.core.locks import Claim, FolderLock, claim_file, hold_folder
 from aevlp.core.threads import in_threads
 
 FORMAT = 2  # 1 had no checksums
@@ -77,7 +77,7 @@ class EmbeddingStore:
             os.utime(self.folder / "manifest.json")
         clear_dead(self.folder)
 
-    def _held(self) -> Claim:
+    def _held(self) -> FolderLock:
         while True:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
