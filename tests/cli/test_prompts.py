@@ -74,7 +74,7 @@ def test_a_table_of_other_classes_is_refused_before_the_teacher_is_loaded(capsys
     # There is no such teacher: had it been looked for, it would be the one to complain about.
     words = ["train", world, *small, "--teacher", "tests.nowhere:teacher", "--out", tmp_path / "run"]
     table.write_text(table.read_text().replace("yellow:", "yelow:"))
-    end = "edit the table, or take the class names themselves with --prompts none"
+    end = "edit the table, or use the class names themselves with --prompts none"
     assert refused(capsys, *words, "--prompts", table) == (
         f"--prompts {table}: no prompt for 1 of the 6 classes (yellow) and prompts for 1 class that the image set does not have "
         f"(yelow) (did you mean 'yellow'?); {end}"
@@ -91,7 +91,7 @@ def test_the_recipe_of_a_benchmark_on_other_classes_says_how_to_use_their_names(
     words = ["train", world, "--recipe", "voc", *small, "--epochs", "1", "--out", tmp_path / "run"]
     assert refused(capsys, *words) == (
         "--prompts voc: no prompt for 6 of the 6 classes (black, blue, green, ...) and prompts for 20 classes that the image set "
-        "does not have (aeroplane, bicycle, bird, ...); write a table of your own, or take the class names themselves with "
+        "does not have (aeroplane, bicycle, bird, ...); write a table of your own, or use the class names themselves with "
         "--prompts none"
     )
     assert aevlp(capsys, *words, "--prompts", "none").code == 0

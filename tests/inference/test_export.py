@@ -22,9 +22,9 @@ from aevlp.core.files import write_json
 from aevlp.data.images import pixels_of
 from aevlp.inference import export
 from aevlp.inference.export import export_onnx
-from aevlp.models.checkpoint import ImageSettings
 from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.heads import HEADS
+from aevlp.models.image_settings import ImageSettings
 from aevlp.models.model_folder import load_classifier, save_classifier
 from aevlp.models.options import ModelOptions
 from aevlp.training.run_folder import RunFolder

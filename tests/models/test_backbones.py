@@ -148,7 +148,7 @@ def test_an_image_encoder_without_its_text_encoder_is_refused(tmp_path, kind):
     sizes = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     write_checkpoint(tmp_path, getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**sizes)))
     with pytest.raises(
-        UserError, match=r"--backbone .* has an image encoder alone \(\w+_vision_model\), .*; give the whole model's"
+        UserError, match=r"--backbone .* has only an image encoder \(\w+_vision_model\), .*; give the whole model's"
     ):
         build_classifier(ModelOptions(str(tmp_path), IMAGE_SIZE), CLASSES, seed=0)
 

@@ -271,7 +271,7 @@ def test_a_model_on_the_hub_that_is_no_checkpoint_is_refused(hub: Hub):
     ("code", "kind", "says"),
     [
         (401, "RepoNotFound", "no such folder here and no such model on the hub"),
-        (403, "GatedRepo", "access must be asked for at https://huggingface.co/owner/model"),
+        (403, "GatedRepo", "access must be requested at https://huggingface.co/owner/model"),
         (503, "", "could not be fetched from the hub"),
     ],
 )

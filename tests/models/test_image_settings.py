@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.models.checkpoint import ImageSettings, image_settings
+from aevlp.models.image_settings import ImageSettings, image_settings
 from tests.models.test_checkpoint import write
 
 CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))

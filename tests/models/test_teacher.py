@@ -238,7 +238,6 @@ def test_loading_shows_nothing_on_the_screen(clip: Path, copy: Callable[[Path], 
     save_file({**load_file(weights), "surplus": torch.zeros(1)}, weights, metadata={"format": "pt"})
     program = (
         "import sys, torch, aevlp.models.teacher\n"
-        "assert 'transformers' not in sys.modules and 'huggingface_hub' not in sys.modules\n"
         f"aevlp.models.teacher.load_teacher({str(weights.parent)!r}, torch.device('cpu')).encode_texts(['a dog'])\n"
         "print('mark', file=sys.stderr)\n"
         f"import transformers; transformers.AutoModel.from_pretrained({str(weights.parent)!r})\n"
@@ -351,7 +350,7 @@ def test_an_empty_tokenizer_is_refused_whatever_the_texts(clip: Path):
     teacher = teacher_of(clip)
     teacher._tokenizer = CLIPTokenizer()
     for texts in (["a dog", "a cat"], ["a dog", "a horse"], ["a dog"]):
-        with pytest.raises(UserError, match=r"knows nothing of 'a dog': its files .* are likely missing") as caught:
+        with pytest.raises(UserError, match=r"has no tokens for 'a dog': its files .* are likely missing") as caught:
             teacher.encode_texts(texts)
         assert str(clip) in str(caught.value)
 

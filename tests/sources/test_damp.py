@@ -15,7 +15,7 @@ from aevlp.core.errors import UserError
 from aevlp.damp.labels import final_scores, scores
 from aevlp.damp.quality import precision_recall
 from aevlp.data import Dataset, prepare, read
-from aevlp.models.checkpoint import IMAGENET_MEAN, IMAGENET_STD
+from aevlp.models.image_settings import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.sources.damp import Damp
 from tests.colours import write_world
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from aevlp.core.errors import UserError
+from aevlp.core.errors import UserError, one_line
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -66,3 +66,14 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write an indented JSON file, atomically."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; a UserError if there is none."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read as JSON ({one_line(error)})") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{file} is not a JSON object")
+    return content

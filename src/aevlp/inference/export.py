@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 
 from aevlp import __version__
 from aevlp.config.recipe import read_recipe
+from aevlp.core.debug_log import to_debug_log
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import cannot_write
 from aevlp.models.classifier import Classifier
@@ -211,28 +211,10 @@ def _pictures(count: int, size: int, rng: np.random.Generator) -> npt.NDArray[np
 @contextmanager
 def _into_the_log() -> Iterator[None]:
     """While it lasts, what the exporter and those it asks would print goes to the debug log."""
-    tops = [logging.getLogger(name) for name in SPEAKERS]
-    below = [
-        logger
-        for name, logger in logging.Logger.manager.loggerDict.items()
-        if isinstance(logger, logging.Logger) and logger.handlers and name.partition(".")[0] in SPEAKERS and "." in name
-    ]
-    before = [(logger, logger.handlers, logger.propagate) for logger in (*tops, *below)]
-    for logger in tops:
-        logger.handlers, logger.propagate = [_ToDebugLog()], False
-    for logger in below:
-        logger.handlers, logger.propagate = [], True
     printed = StringIO()
     try:
-        with warnings.catch_warnings(record=True) as caught, redirect_stdout(printed):
+        with to_debug_log(*SPEAKERS), redirect_stdout(printed):
             yield
     finally:
-        for logger, handlers, propagate in before:
-            logger.handlers, logger.propagate = handlers, propagate
-        for line in [*(str(warning.message) for warning in caught), *printed.getvalue().splitlines()]:
+        for line in printed.getvalue().splitlines():
             log.debug("%s", line)
-
-
-class _ToDebugLog(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        log.debug("%s: %s", record.name, record.getMessage())

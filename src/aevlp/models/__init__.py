@@ -1,1 +1,1 @@
-"""Models: where a checkpoint lies, the frozen teacher, prompts, the classifier and its heads, the model folder."""
+"""Models: checkpoints, the frozen teacher, prompts, the classifier and its heads, the model folder."""

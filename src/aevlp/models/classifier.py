@@ -1,4 +1,4 @@
-"""The classifier: a pre-trained backbone with a new head."""
+"""The classifier of images: a pre-trained backbone with a new head."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 
 from aevlp.core.errors import UserError, one_line
+from aevlp.core.files import read_json
 from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
-from aevlp.models.checkpoint import Checkpoint, ImageSettings, image_settings, local_checkpoint, quiet_loading, read_json
-from aevlp.models.head_layers import places, pooled
+from aevlp.models.checkpoint import Checkpoint, local_checkpoint, quiet_loading
+from aevlp.models.head_layers import by_position, pooled
 from aevlp.models.heads import HeadKind
-from aevlp.models.heads.registry import OWN_TYPE
+from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
+from aevlp.models.image_settings import ImageSettings, image_settings
 from aevlp.models.options import ModelOptions
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
 class CustomHead:
-    """A head in place of the network's: what it is, its options and the width D of the features it sees."""
+    """A head that replaces the network's: its kind, its options and the width D of the features that it takes."""
 
     kind: HeadKind
     options: Options
@@ -34,12 +34,14 @@ class CustomHead:
 
 
 class Classifier(nn.Module):
-    """Pixels, or features computed from them before -> logits. Normalisation is part of it, so that images travel as bytes."""
+    """Pixels, or features computed from them before -> logits. It normalises the pixels itself, so images travel as bytes."""
 
-    def __init__(self, network: PreTrainedModel, images: ImageSettings, own: CustomHead | None = None) -> None:
+    def __init__(
+        self, network: transformers.PreTrainedModel, images: ImageSettings, custom_head: CustomHead | None = None
+    ) -> None:
         super().__init__()
-        self.own = own
-        # Pixels come channel by channel last, and convolutions are fastest when their weights lie the same way.
+        self.custom_head = custom_head
+        # Pixels have their channels last, and convolutions are fastest when their weights have the same layout.
         self.network: Any = network.to(memory_format=torch.channels_last)
         self.images = images
         self.mean: Tensor
@@ -53,51 +55,51 @@ class Classifier(nn.Module):
         names = self.network.config.id2label
         return [names[i] for i in range(len(names))]
 
-    def forward(self, shown: Tensor) -> Tensor:
-        """Logits [N, C] of uint8 pixels [N, S, S, 3], or of what `features` makes of them [N, D]."""
-        if shown.ndim == 2:
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits [N, C] of pixels, uint8 [N, S, S, 3], or of their features [N, D]."""
+        if inputs.ndim == 2:
             head = head_of(self.network)
-            # Some of timm's networks end in a convolution of 1 x 1, which wants places.
-            from_features: Tensor = head(shown[:, :, None, None]).flatten(1) if isinstance(head, nn.Conv2d) else head(shown)
+            # Some of timm's networks end in a 1 x 1 convolution, which takes a map.
+            from_features: Tensor = head(inputs[:, :, None, None]).flatten(1) if isinstance(head, nn.Conv2d) else head(inputs)
             return from_features
-        x = (shown.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
-        if self.own is not None and self.own.kind.sees_map:
+        x = (inputs.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
+        if self.custom_head is not None and self.custom_head.kind.sees_map:
             logits: Tensor = head_of(self.network)(last_map(self.network, x))
         else:
             logits = self.network(pixel_values=x).logits
         return logits
 
-    def features(self, shown: Tensor) -> Tensor:
-        """Float32 [N, D] of uint8 pixels [N, S, S, 3]: what the head sees, averaged over the places if it sees a map.
+    def features(self, inputs: Tensor) -> Tensor:
+        """Return the head's input, float32 [N, D], for pixels, uint8 [N, S, S, 3]; a map is averaged over its positions.
 
-        Features are their own.
+        Features [N, D] are returned as they are.
         """
-        if shown.ndim == 2:
-            return shown.float()
+        if inputs.ndim == 2:
+            return inputs.float()
         seen: list[Tensor] = []
-        with head_of(self.network).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
-            self(shown)
+        with head_of(self.network).register_forward_pre_hook(lambda _, head_inputs: seen.append(head_inputs[0])):
+            self(inputs)
         return pooled(seen[0].float())
 
     @property
     def penalty(self) -> Tensor:
-        """A scalar to add to the loss: what the head's last pass in training has set, 0 for a head that sets none."""
+        """A scalar to add to the loss: the one that the head's last forward pass in training set, or 0."""
         head = head_of(self.network)
         found: Tensor | None = getattr(head, "penalty", None)
         return next(head.parameters()).new_zeros(()) if found is None else found
 
     def head(self) -> list[nn.Parameter]:
-        """The parameters of the new layer on top."""
+        """Return the trained parameters of the head."""
         return [parameter for parameter in head_of(self.network).parameters() if parameter.requires_grad]
 
     def body(self) -> list[nn.Parameter]:
-        """The pre-trained parameters that are trained."""
+        """Return the trained parameters of everything below the head."""
         head = {id(parameter) for parameter in head_of(self.network).parameters()}
         return [p for p in self.network.parameters() if p.requires_grad and id(p) not in head]
 
 
 def head_of(network: nn.Module) -> nn.Module:
-    """The layer that turns features into one logit per class."""
+    """Return the layer that turns features into one logit per class."""
     timm: Any = getattr(network, "timm_model", None)
     found = getattr(network, "classifier", None) if timm is None else timm.get_classifier()
     if not isinstance(found, nn.Module):
@@ -105,18 +107,18 @@ def head_of(network: nn.Module) -> nn.Module:
     return found
 
 
-def last_map(network: PreTrainedModel, x: Tensor) -> Tensor | None:
-    """The last feature map of images [N, 3, S, S], as `places` takes it; None if the network does not show it."""
+def last_map(network: transformers.PreTrainedModel, x: Tensor) -> Tensor | None:
+    """Return the last feature map of images [N, 3, S, S], as `by_position` takes it; None if the network has none."""
     if (timm := getattr(network, "timm_model", None)) is not None:
         found = timm.forward_features(x)
     else:
-        # A network without a part of this name is its own base model, whose output has no such thing.
+        # A network without a part of this name is its own base model, whose output has no such attribute.
         found = getattr(network.base_model(pixel_values=x), "last_hidden_state", None)
     return found if isinstance(found, Tensor) and found.ndim in (3, 4) else None
 
 
 def backbone_of(options: ModelOptions) -> Checkpoint:
-    """The checkpoint of the backbone, on this machine."""
+    """Return the checkpoint of the backbone, on this machine."""
     return local_checkpoint(options.backbone, role="backbone", demo="backbone")
 
 
@@ -127,36 +129,34 @@ def build_classifier(
     head: HeadKind | None = None,
     head_options: Options | None = None,
 ) -> Classifier:
-    """The backbone of `options` with a fresh layer for `classes` on top, or `head` in its place, drawn from the run's seed."""
+    """Return the backbone of `options` with a new linear layer for `classes`, or `head` instead, initialised from the seed."""
     checkpoint = backbone_of(options)
     settings = image_settings(checkpoint.folder)
     images = ImageSettings(options.image_size, settings.mean, settings.std)
     where = f"--backbone {options.backbone}"
-    if read_json(checkpoint.folder / "config.json").get("model_type") == OWN_TYPE:
-        raise UserError(f"{where}: a model with a head of aevlp's own is no backbone; name the checkpoint it was made from")
-    own = None
+    if read_json(checkpoint.folder / "config.json").get("model_type") == AEVLP_MODEL_TYPE:
+        raise UserError(f"{where}: a model with a custom head cannot be a backbone; name the checkpoint it was made from")
+    custom = None
     with torch.random.fork_rng(), quiet_loading():
         network = _pretrained(checkpoint.folder, classes, where)
         if head is not None:
-            own = CustomHead(head, head_options or head.options(), _width(network, images, head, where))
+            custom = CustomHead(head, head_options or head.options(), _width(network, images, head, where))
         torch.manual_seed(seed_for(seed, "head"))
-        if own is not None:
-            replace_head(network, own)
+        if custom is not None:
+            replace_head(network, custom)
         else:
             for layer in head_of(network).modules():
                 if isinstance(layer, nn.Linear | nn.Conv2d):
                     layer.reset_parameters()  # also where the checkpoint has a head of the same size
-    classifier = Classifier(network, images, own)
-    _probe(classifier, where)
+    classifier = Classifier(network, images, custom)
+    _freeze_unused(classifier, where)
     return classifier
 
 
-def _pretrained(folder: Path, classes: Sequence[str], where: str) -> PreTrainedModel:
-    """The checkpoint's network with a layer for `classes` on top; everything else has the checkpoint's weights."""
-    from transformers import AutoModelForImageClassification
-
+def _pretrained(folder: Path, classes: Sequence[str], where: str) -> transformers.PreTrainedModel:
+    """Return the checkpoint's network with a layer for `classes` on top; everything else has the checkpoint's weights."""
     try:
-        network, report = AutoModelForImageClassification.from_pretrained(
+        network, report = transformers.AutoModelForImageClassification.from_pretrained(
             folder,
             local_files_only=True,
             num_labels=len(classes),
@@ -170,39 +170,39 @@ def _pretrained(folder: Path, classes: Sequence[str], where: str) -> PreTrainedM
     except Exception as error:  # loaders raise nearly anything on a file that is not theirs
         raise UserError(f"{where}: not an image-classification checkpoint ({one_line(error)})") from error
     head = {id(tensor) for tensor in head_of(network).state_dict(keep_vars=True).values()}
-    ours = {name for name, tensor in network.state_dict(keep_vars=True).items() if id(tensor) in head}
-    random = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])} - ours
+    new = {name for name, tensor in network.state_dict(keep_vars=True).items() if id(tensor) in head}
+    random = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])} - new
     if random:
         raise UserError(f"{where}: its weights lack or do not fit {len(random)} tensors, such as {min(random)}")
     return network
 
 
-def replace_head(network: PreTrainedModel, own: CustomHead) -> None:
-    """Puts a new head of this kind in the place of the network's."""
+def replace_head(network: transformers.PreTrainedModel, custom: CustomHead) -> None:
+    """Replace the network's head by a new one of this kind."""
     old = head_of(network)
-    place = next(name for name, module in network.named_modules() if module is old)
-    network.set_submodule(place, own.kind.make(own.width, network.config.num_labels, own.options))
+    path = next(name for name, module in network.named_modules() if module is old)
+    network.set_submodule(path, custom.kind.make(custom.width, network.config.num_labels, custom.options))
 
 
 @torch.no_grad()
-def _width(network: PreTrainedModel, images: ImageSettings, head: HeadKind, where: str) -> int:
-    """D of what a head of this kind would see."""
-    with _fitting(network, images.size, where):
+def _width(network: transformers.PreTrainedModel, images: ImageSettings, head: HeadKind, where: str) -> int:
+    """Return D of the features that a head of this kind would take."""
+    with _size_errors(network, images.size, where):
         if not head.sees_map:
             return Classifier(network, images).features(_black(images.size)).shape[1]
         features = last_map(network, torch.zeros(1, 3, images.size, images.size))
     if features is None:
         kind = type(network).__name__
-        raise UserError(f"{where}: a {kind} shows no feature map, which the head {head.name} needs; use another backbone")
-    return places(features).shape[2]
+        raise UserError(f"{where}: a {kind} has no feature map, which the head {head.name} needs; use another backbone")
+    return by_position(features).shape[2]
 
 
-def _probe(classifier: Classifier, where: str) -> None:
-    """Sends one image through: a size that does not fit shows now, and parameters without a part in the logits are frozen.
+def _freeze_unused(classifier: Classifier, where: str) -> None:
+    """Send one image through and freeze the parameters that the logits do not depend on; refuse a size that does not fit.
 
-    Several processes would wait for the gradients of those for ever.
+    Several processes would wait for the gradients of unused parameters for ever.
     """
-    with _fitting(classifier.network, classifier.images.size, where):
+    with _size_errors(classifier.network, classifier.images.size, where):
         classifier.eval()(_black(classifier.images.size)).sum().backward()
     for parameter in classifier.parameters():
         parameter.requires_grad_(parameter.grad is not None)
@@ -215,8 +215,8 @@ def _black(size: int) -> Tensor:
 
 
 @contextmanager
-def _fitting(network: PreTrainedModel, size: int, where: str) -> Iterator[None]:
-    """While it lasts, what goes wrong is that the network cannot take images of this size."""
+def _size_errors(network: transformers.PreTrainedModel, size: int, where: str) -> Iterator[None]:
+    """Within it, an error means that the network cannot take images of this size."""
     try:
         yield
     except (ValueError, RuntimeError) as error:

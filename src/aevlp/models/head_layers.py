@@ -1,4 +1,4 @@
-"""The modules that heads consist of, and the shapes in which backbones hand over their features."""
+"""The modules of the heads, and the shapes in which backbones return their features."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 import torch
 from torch import Tensor, nn
 
-# Far beyond where a latent ever is of use, and far from where float32's exponential overflows or vanishes.
+# Far beyond any useful latent, and far from where float32's exponential overflows or vanishes.
 LOG_VARIANCES = (-10.0, 10.0)
 
 
-def places(features: Tensor) -> Tensor:
-    """The features of every place, [N, P, D].
+def by_position(features: Tensor) -> Tensor:
+    """Return the features at every position, [N, P, D].
 
-    Of a map [N, D, H, W] or [N, H, W, D]: maps are square, as images are, so the side that differs is D.
-    Of tokens [N, T, D]: the last ones that fill a square; class token and registers stand before them.
-    Pooled features [N, D] have one place.
+    Maps [N, D, H, W] or [N, H, W, D] are square, as images are, so the side that differs is D.
+    Of tokens [N, T, D] the last ones that fill a square are taken; class token and registers come before them.
+    Pooled features [N, D] have one position.
     """
     if features.ndim == 2:
         return features.unsqueeze(1)
@@ -27,8 +27,8 @@ def places(features: Tensor) -> Tensor:
 
 
 def pooled(features: Tensor) -> Tensor:
-    """The features averaged over the places, [N, D]."""
-    return places(features).mean(1)
+    """Return the features averaged over the positions, [N, D]."""
+    return by_position(features).mean(1)
 
 
 class BoostedMap(nn.Module):
@@ -36,20 +36,20 @@ class BoostedMap(nn.Module):
 
     def __init__(self, width: int, classes: int, factor: float) -> None:
         super().__init__()
-        self.by_place = nn.Linear(width, classes)  # at every place, which is what a 1x1 convolution is
+        self.by_place = nn.Linear(width, classes)  # a 1x1 convolution; the name is in saved models
         self.factor = factor
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits [N, C] of a map or tokens (see `places`); the same in training and in evaluation."""
-        values: Tensor = self.by_place(places(features))
+        """Return logits [N, C] of a map or tokens (see `by_position`), the same in training and in evaluation."""
+        values: Tensor = self.by_place(by_position(features))
         return values.where(values <= 0, values * self.factor).mean(1)
 
 
 class Latent(nn.Module):
-    """Pooled features -> a latent z per class, N(mu, sigma^2) in each of its `size` numbers -> logits w_c . z_c + b_c.
+    """Pooled features -> a latent z per class, N(mu, sigma^2) in each of its `size` dimensions -> logits w_c . z_c + b_c.
 
-    An encoder for each of hundreds of classes would outweigh the backbone: they share theirs, and each class has a gate on what
-    goes into it. In evaluation z is mu, so that the logits are linear in the features, as those of a plain head are.
+    Separate encoders for hundreds of classes would outweigh the backbone: the classes share one, and each has a gate on its
+    input. In evaluation z is mu, so that the logits are linear in the features, as those of a plain head are.
     """
 
     def __init__(self, width: int, classes: int, *, size: int, samples: int, weight: float) -> None:
@@ -59,17 +59,17 @@ class Latent(nn.Module):
         self.penalty: Tensor | None = None
         self.narrow = nn.Linear(width, size)
         self.gate = nn.Parameter(torch.empty(classes, size))
-        # One layer for both: a variance of its own would look unused in an evaluation pass.
+        # One layer for both: a separate layer for the variance would look unused in evaluation.
         self.encoder = nn.Linear(size, 2 * size)  # -> mu, log sigma^2
         self.weight = nn.Parameter(torch.empty(classes, size))
         self.bias = nn.Parameter(torch.zeros(classes))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the weights so that a training begins undecided, with more signal than noise.
+        """Draw the weights so that training begins near logit 0, with more signal than noise.
 
-        Linear layers shrink what they get to about 1/sqrt(3) of it: from features of about 1, mu is about 0.3 and a logit 0.2,
-        whatever the sizes. Sigma is about 1/e: the mean of 10 draws is then within about 0.1 of mu.
+        Linear layers shrink their input to about 1/sqrt(3): from features of about 1, mu is about 0.3 and a logit 0.2, whatever
+        the sizes. Sigma is about 1/e: the mean of 10 draws is then within about 0.1 of mu.
         """
         size = self.gate.shape[1]
         self.narrow.reset_parameters()
@@ -80,7 +80,7 @@ class Latent(nn.Module):
         nn.init.zeros_(self.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits [N, C] of pooled features [N, D] or [N, D, 1, 1]; in training, of drawn latents, and `penalty` is set."""
+        """Return logits [N, C] of pooled features [N, D] or [N, D, 1, 1]; training draws the latents and sets `penalty`."""
         mu, log_variance = self.latents(features)
         z = mu
         if self.training:
@@ -91,13 +91,13 @@ class Latent(nn.Module):
         return (z * self.weight).sum(-1) + self.bias
 
     def latents(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Mu and log sigma^2 of every class's latent, float32 [N, C, size] each, whatever the precision of the layers."""
+        """Return mu and log sigma^2 of every class's latent, float32 [N, C, size] each, whatever the precision of the layers."""
         shared: Tensor = self.narrow(pooled(features))
         mu, log_variance = self.encoder(shared.unsqueeze(1) * self.gate).float().chunk(2, dim=-1)
         return mu, log_variance.clamp(*LOG_VARIANCES)
 
 
 def divergence(mu: Tensor, log_variance: Tensor) -> Tensor:
-    """KL(N(mu, sigma^2) || N(0, 1)), summed over the last axis, the mean over the others: a scalar, at least 0."""
+    """Return KL(N(mu, sigma^2) || N(0, 1)), summed over the last axis and averaged over the others: a scalar, at least 0."""
     # expm1(v) - v, not exp(v) - 1 - v: the difference is tiny where the latents are close to the standard normal.
     return (mu.square() + log_variance.expm1() - log_variance).sum(-1).mean() / 2

@@ -1,4 +1,4 @@
-"""Label enhancement: a network that finds soft labels from features over a graph of similar images.
+"""Label enhancement: a network that estimates soft labels from features over a graph of similar images.
 
 | symbol  | name           | meaning                                                        |
 | ------- | -------------- | -------------------------------------------------------------- |
@@ -6,7 +6,7 @@
 | A       | Graph.links    | [N, N], 1 between neighbours and on the diagonal               |
 | h       | latent         | [N, LATENT], signed                                            |
 | d       | soft           | [N, C], the soft labels                                        |
-| ^       | rebuilt_*      | x, y and A as the network makes them out from d and h          |
+| ^       | rebuilt_*      | x, y and A as the network reconstructs them from d and h       |
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from torch.nn.functional import mse_loss
 from aevlp.losses.an import an
 
 HIDDEN, LATENT = 128, 64
-BATCH = 64  # images per step: small, as there is but one pass per epoch and a small image set needs its steps
-LEAST = 0.01  # KL and its gradient grow without bound where d nears 0 or 1
+BATCH = 64  # images per step: few, because a small image set in one pass per epoch needs many steps
+LEAST = 0.01  # KL and its gradient are unbounded as d approaches 0 or 1
 DISTANCES = 2**25  # held at a time: 128 MB, however many images there are
 
 
 def standardised(features: Tensor) -> Tensor:
-    """Float32 [N, D]: each column with mean 0 and deviation 1; one that does not vary becomes 0."""
+    """Return float32 [N, D]: each column with mean 0 and standard deviation 1; a constant column becomes 0."""
     deviation, mean = torch.std_mean(features.float(), dim=0, correction=0)
     return (features - mean).div_(deviation.clamp(min=1e-6))
 
 
 def nearest(features: Tensor, count: int) -> Tensor:
-    """Int64 [N, count]: each row's nearest other rows by Euclidean distance, found on the features' device; at most N - 1."""
-    lengths = features.square().sum(1)
+    """Return int64 [N, count]: each row's nearest other rows by Euclidean distance, on the features' device; at most N - 1."""
+    norms = features.square().sum(1)
     found = []
     for rows in torch.split(torch.arange(len(features)), max(DISTANCES // len(features), 1)):
-        # Less the row's own length, which orders nothing.
-        distances = torch.addmm(lengths, features[rows], features.T, alpha=-2)
+        # Squared, and without the row's own norm, which does not change the order.
+        distances = torch.addmm(norms, features[rows], features.T, alpha=-2)
         distances[torch.arange(len(rows)), rows] = torch.inf
         found.append(distances.topk(min(count, len(features) - 1), largest=False).indices)
     return torch.cat(found)
 
 
 class Graph:
-    """Images linked to their nearest ones: two are if either is among the other's, and each is to itself."""
+    """A graph of images: two are linked if either is among the nearest of the other; each is linked to itself."""
 
     def __init__(self, features: Tensor, neighbours: int, device: torch.device | None = None) -> None:
         self.nearest = nearest(features.to(device), neighbours).cpu()
 
     def averaged(self, features: Tensor) -> Tensor:
-        """[N, D]: each row's mean over all that it is linked to."""
+        """Return [N, D]: the mean of each row over all rows that it is linked to."""
         count, each = self.nearest.shape
         itself = torch.arange(count)
         one, other = itself.repeat_interleave(each), self.nearest.flatten()
         edges = torch.stack([torch.cat([one, other, itself]), torch.cat([other, one, itself])])
         counts = torch.sparse_coo_tensor(edges, torch.ones(edges.shape[1]), (count, count), check_invariants=True)
-        links = counts.coalesce().indices()  # a pair that is mutual is in there once
+        links = counts.coalesce().indices()  # a mutual pair appears once
         shares = (1 / links[0].bincount())[links[0]]
         return torch.sparse_coo_tensor(links, shares, (count, count), check_invariants=True) @ features
 
     def links(self, rows: Tensor) -> Tensor:
-        """Float32 [B, B] of 1 and 0: which of these rows are linked."""
+        """Return float32 [B, B]: 1 where two of these rows are linked, else 0."""
         position = torch.full((len(self.nearest),), -1)
         position[rows] = torch.arange(len(rows))
         links = torch.eye(len(rows))
@@ -72,7 +72,7 @@ class Graph:
 
 
 class Output(NamedTuple):
-    """What the network says of a batch."""
+    """The network's output for a batch."""
 
     soft: Tensor  # logits of d [B, C]
     rebuilt_features: Tensor  # [B, D]
@@ -81,7 +81,7 @@ class Output(NamedTuple):
 
 
 class Network(nn.Module):
-    """From features that are averaged over the graph to soft labels, and back from these."""
+    """An autoencoder: features averaged over the graph -> soft labels -> features, labels and links."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
@@ -91,12 +91,12 @@ class Network(nn.Module):
         self.to_labels = nn.Linear(classes, classes)
 
     def soft(self, averaged: Tensor) -> Tensor:
-        """d [N, C] in (0, 1)."""
+        """Return the soft labels d [N, C] in (0, 1)."""
         d: Tensor = self.label(self.encoder(averaged)).sigmoid()
         return d
 
     def forward(self, averaged: Tensor) -> Output:
-        """All that the loss compares."""
+        """Return everything that the loss compares."""
         latent = self.encoder(averaged)
         soft = self.label(latent)
         d = soft.sigmoid()
@@ -104,14 +104,14 @@ class Network(nn.Module):
 
 
 def divergence_from_uniform(d: Tensor) -> Tensor:
-    """KL(Beta(d, 1 - d) || Beta(1, 1)) of every cell, d kept LEAST away from 0 and 1; least, 0.24, at 1/2."""
+    """Return KL(Beta(d, 1 - d) || Beta(1, 1)) of every cell, d clamped to [LEAST, 1 - LEAST]; its minimum, 0.24, is at 1/2."""
     a = d.clamp(LEAST, 1 - LEAST)
     b = 1 - a
     return (a - 1) * a.digamma() + (b - 1) * b.digamma() + torch.ones_like(a).digamma() - a.lgamma() - b.lgamma()
 
 
 def enhancement_loss(output: Output, features: Tensor, observed: Tensor, links: Tensor, *, gamma: float, delta: float) -> Tensor:
-    """AN(d, y) + gamma (|x^ - x|^2 + AN(y^, y) + |A^ - A|^2) + delta KL(Beta(d, 1 - d) || Beta(1, 1)), all of them means."""
+    """Return AN(d, y) + gamma (|x^ - x|^2 + AN(y^, y) + |A^ - A|^2) + delta KL(Beta(d, 1 - d) || Beta(1, 1)), all means."""
     rebuilt = (
         mse_loss(output.rebuilt_features, features) + an(output.rebuilt_labels, observed) + mse_loss(output.rebuilt_links, links)
     )
@@ -130,7 +130,7 @@ class Enhancement:
         self.adam = torch.optim.Adam(self.network.parameters(), lr=learning_rate)
 
     def learn(self, features: Tensor, graph: Graph, observed: Tensor, generator: torch.Generator) -> Tensor:
-        """The soft labels d [N, C] after one pass over the images, in an order that the generator draws."""
+        """Train for one epoch over the images, in an order that the generator draws, and return the soft labels d [N, C]."""
         averaged = graph.averaged(features)
         with torch.enable_grad():
             for rows in torch.split(torch.randperm(len(features), generator=generator), BATCH):
@@ -143,10 +143,10 @@ class Enhancement:
             return self.network.soft(averaged)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"width": self.width, "network": self.network.state_dict(), "adam": self.adam.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from `state`."""
+        """Continue from `state`."""
         self.network.load_state_dict(state["network"])
         self.adam.load_state_dict(deepcopy(state["adam"]))  # it would write into the tensors of `state`

@@ -1,7 +1,7 @@
-"""A classifier as a folder on disk.
+"""The model folder: a classifier on disk.
 
 The folder loads with `transformers` alone: pipeline("image-classification", model=FOLDER, function_to_apply="sigmoid").
-With a head of aevlp's own, or without a backbone, it does not: transformers refuses it, and `load_classifier` reads it.
+A classifier with a custom head or without a backbone is the exception: transformers refuses it, and `load_classifier` loads it.
 """
 
 from __future__ import annotations
@@ -9,33 +9,36 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+import transformers
 from PIL import Image
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from aevlp.core.errors import UserError, one_line
-from aevlp.core.files import cannot_write, write_json
-from aevlp.models.checkpoint import ImageSettings, image_settings, pickled_only, quiet_loading, read_json
+from aevlp.core.files import cannot_write, read_json, write_json
+from aevlp.models.checkpoint import WEIGHTS, pickle_problem, quiet_loading
 from aevlp.models.classifier import Classifier, CustomHead, replace_head
-from aevlp.models.feature_classifier import WIDTH, FeatureClassifier, load_feature_classifier
+from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.heads import HEADS
-from aevlp.models.heads.registry import OWN_TYPE
+from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
+from aevlp.models.image_settings import ImageSettings, image_settings
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+FEATURE_WIDTH = "features"
+"""Key in config.json of D for a classifier of features."""
 
 
 def save_classifier(classifier: Classifier, folder: Path) -> None:
-    """Writes the folder, whole, in place of an older one."""
+    """Write the folder, whole, in place of an older one."""
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
         if isinstance(classifier, FeatureClassifier):
-            classifier.save(part)
+            _save_feature_classifier(classifier, part)
         else:
-            _save_network(classifier, part)
+            _save_image_classifier(classifier, part)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     except BaseException as error:
@@ -45,23 +48,38 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         raise
 
 
-def _save_network(classifier: Classifier, folder: Path) -> None:
+def _save_image_classifier(classifier: Classifier, folder: Path) -> None:
     with quiet_loading():
         classifier.network.save_pretrained(folder)
-    if classifier.own is not None:
-        _mark(folder / "config.json", classifier.own)
+    if (custom := classifier.custom_head) is not None:
+        # This model type makes transformers refuse the folder, and tells `load_classifier` which head to make.
+        config = read_json(folder / "config.json")
+        head = {"backbone_type": config["model_type"], **_described(custom), "width": custom.width}
+        write_json(folder / "config.json", {**config, "model_type": AEVLP_MODEL_TYPE, AEVLP_MODEL_TYPE: head})
     write_json(folder / "preprocessor_config.json", _processor(classifier.images))
 
 
-def _mark(file: Path, own: CustomHead) -> None:
-    """Makes a config that transformers refuses, and that tells `load_classifier` which head to make."""
-    config = read_json(file)
-    head = {"backbone_type": config["model_type"], "head": own.kind.name, "options": asdict(own.options), "width": own.width}
-    write_json(file, {**config, "model_type": OWN_TYPE, OWN_TYPE: head})
+def _save_feature_classifier(classifier: FeatureClassifier, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    head = {} if classifier.custom_head is None else _described(classifier.custom_head)
+    write_json(
+        folder / "config.json",
+        {
+            "model_type": AEVLP_MODEL_TYPE,
+            "problem_type": "multi_label_classification",
+            "id2label": {str(i): name for i, name in enumerate(classifier.classes)},
+            AEVLP_MODEL_TYPE: {FEATURE_WIDTH: classifier.width, "scale": classifier.scale, **head},
+        },
+    )
+    save_file({name: value.contiguous().cpu() for name, value in classifier.network.state_dict().items()}, folder / WEIGHTS)
+
+
+def _described(custom: CustomHead) -> dict[str, Any]:
+    return {"head": custom.kind.name, "options": asdict(custom.options)}
 
 
 def _processor(images: ImageSettings) -> dict[str, Any]:
-    """A processor that squashes to S x S: some models' own would crop, unless told height and width."""
+    """Return a processor that resizes to S x S; those of some models would crop unless given height and width."""
     return {
         "image_processor_type": "ViTImageProcessor",
         "do_convert_rgb": True,
@@ -77,59 +95,69 @@ def _processor(images: ImageSettings) -> dict[str, Any]:
 
 
 def model_classes(folder: Path) -> list[str]:
-    """The class names of the model in a folder, in its order, without loading it."""
+    """Return the class names of the model in a folder, in its order, without loading it."""
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder}: no trained model here (config.json is missing); is the training finished?")
-    names = read_json(folder / "config.json").get("id2label") or {}
+    return _class_names(read_json(folder / "config.json"))
+
+
+def _class_names(config: dict[str, Any]) -> list[str]:
+    names = config.get("id2label") or {}
     return [names[key] for key in sorted(names, key=int)]
 
 
-def takes_features(config: dict[str, Any]) -> bool:
-    """Whether a model's config.json is that of a head without a backbone."""
-    return config.get("model_type") == OWN_TYPE and WIDTH in config[OWN_TYPE]
+def feature_width(config: dict[str, Any]) -> int | None:
+    """Return D if a model's config.json is that of a classifier of features [N, D], else None."""
+    if config.get("model_type") != AEVLP_MODEL_TYPE:
+        return None
+    width: int | None = config[AEVLP_MODEL_TYPE].get(FEATURE_WIDTH)
+    return width
 
 
 def load_classifier(folder: Path) -> Classifier:
-    """The classifier that `save_classifier` wrote."""
-    from transformers import AutoModelForImageClassification
-
-    if (problem := pickled_only(folder, "AutoModelForImageClassification")) is not None:
+    """Return the classifier that `save_classifier` wrote."""
+    if (problem := pickle_problem(folder, "AutoModelForImageClassification")) is not None:
         raise UserError(f"{folder}: the model in it {problem}")
-    if not (folder / "model.safetensors").is_file():
-        raise UserError(f"{folder}: no trained model here (model.safetensors is missing); is the training finished?")
+    if not (folder / WEIGHTS).is_file():
+        raise UserError(f"{folder}: no trained model here ({WEIGHTS} is missing); is the training finished?")
     config = read_json(folder / "config.json")
-    own = None
+    custom = None
     try:
         with quiet_loading():
-            if takes_features(config):
-                return load_feature_classifier(folder, config)
-            if config.get("model_type") == OWN_TYPE:
-                network, own = _load_own(folder, config)
+            if feature_width(config) is not None:
+                return _load_feature_classifier(folder, config)
+            if config.get("model_type") == AEVLP_MODEL_TYPE:
+                network, custom = _load_with_custom_head(folder, config)
             else:
-                network = AutoModelForImageClassification.from_pretrained(
+                network = transformers.AutoModelForImageClassification.from_pretrained(
                     folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
                 )
     except Exception as error:
         raise UserError(f"{folder}: the model in it cannot be loaded ({one_line(error)})") from error
-    return Classifier(network, image_settings(folder), own)
+    return Classifier(network, image_settings(folder), custom)
 
 
-def _load_own(folder: Path, config: dict[str, Any]) -> tuple[PreTrainedModel, CustomHead]:
-    """The network with a head of its own, and that head, from a folder with a marked config.
+def _load_feature_classifier(folder: Path, config: dict[str, Any]) -> FeatureClassifier:
+    saved = config[AEVLP_MODEL_TYPE]
+    custom = _saved_head(saved, saved[FEATURE_WIDTH]) if "head" in saved else None
+    classifier = FeatureClassifier(saved[FEATURE_WIDTH], saved["scale"], _class_names(config), custom)
+    classifier.network.load_state_dict(load_file(folder / WEIGHTS))
+    return classifier
 
-    Transformers names some weights in files otherwise than in memory, differently from version to version. So it is made to load
-    all of them itself, into its own class with the head replaced.
+
+def _load_with_custom_head(folder: Path, config: dict[str, Any]) -> tuple[transformers.PreTrainedModel, CustomHead]:
+    """Return the network with its custom head, and the description of that head.
+
+    The names of some weights differ between file and memory, and between versions of transformers. So transformers itself loads
+    all of them, into a class of its own whose head is replaced.
     """
-    import transformers
-
-    saved = config.pop(OWN_TYPE)
-    kind = HEADS[saved["head"]]
-    own = CustomHead(kind, kind.options(**saved["options"]), saved["width"])
+    saved = config.pop(AEVLP_MODEL_TYPE)
+    custom = _saved_head(saved, saved["width"])
     plain: Any = getattr(transformers, config["architectures"][0])
 
-    def make(self: PreTrainedModel, config: Any) -> None:
+    def make(self: transformers.PreTrainedModel, config: Any) -> None:
         plain.__init__(self, config)
-        replace_head(self, own)
+        replace_head(self, custom)
 
     with_head: Any = type(plain.__name__, (plain,), {"__init__": make})
     network, report = with_head.from_pretrained(
@@ -142,4 +170,9 @@ def _load_own(folder: Path, config: dict[str, Any]) -> tuple[PreTrainedModel, Cu
     )
     if unfit := {*report["missing_keys"], *report["unexpected_keys"]}:
         raise ValueError(f"{len(unfit)} tensors are missing or superfluous, such as {min(unfit)}")
-    return network, own
+    return network, custom
+
+
+def _saved_head(saved: dict[str, Any], width: int) -> CustomHead:
+    kind = HEADS[saved["head"]]
+    return CustomHead(kind, kind.options(**saved["options"]), width)

@@ -18,11 +18,11 @@ class TeacherOptions(Options, section="teacher"):
     name: str = "openai/clip-vit-base-patch16"
     """Hub name or folder of a CLIP-like checkpoint, package.module:factory, or demo."""
     prompt: str = "a photo of a {}."
-    """Text that stands for a class without a prompt table; {} is the class name."""
+    """Prompt of a class when there is no prompt table; {} is the class name."""
     prompts: str | None = None
     """Prompt table (voc, coco, nus, cub, or a YAML file of class: prompt); none: the class names in teacher.prompt."""
     batch_size: Annotated[int, AtLeast(1)] | None = None
-    """Views per forward pass; null: 256, or 40 on a CPU, where each core has a batch of its own."""
+    """Views per forward pass; null: 256, or 40 on a CPU, where each core computes its own batch."""
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
     """Arithmetic of the teacher; auto: fp16 on a GPU, else fp32; int8: linear layers in 8 bits, on a CPU only."""
 
@@ -31,7 +31,7 @@ class TeacherOptions(Options, section="teacher"):
         super().__post_init__()
         require(self.prompt.count("{}") == 1, "teacher.prompt", "a text with one {} for the class name", repr(self.prompt))
         if self.prompts is not None:
-            # As a run records it: a file is found from another folder too.
+            # A run records the absolute path, so that the file is found from another folder too.
             object.__setattr__(self, "prompts", settled_table(self.prompts))
 
 
@@ -44,10 +44,10 @@ class ModelOptions(Options, section="model"):
     image_size: Annotated[int, AtLeast(8)] = 448
     """Images are resized to this many pixels in width and height."""
     features: str | None = None
-    """A .npz with `features` [N, D] and `images` [N] (their names), instead of a backbone; it is trained on in linear mode."""
+    """A .npz with `features` [N, D] and `images` [N] (their names), instead of a backbone; implies linear mode."""
 
     def __post_init__(self) -> None:
         """Make the path of the features absolute."""
         super().__post_init__()
-        if self.features is not None:  # as a run records it: it is found from another folder too
+        if self.features is not None:  # a run records it so, and it is found from another folder too
             object.__setattr__(self, "features", str(Path(self.features).expanduser().absolute()))

@@ -1,4 +1,4 @@
-"""Prompt tables: class -> the texts that stand for it. Those of the benchmarks lie here; users write their own the same way."""
+"""Prompt tables: class -> its prompts. The benchmarks' come with the package; users write their own in the same format."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from aevlp.data.benchmarks import PROMPT_TABLES
 from aevlp.data.classes import some
 
 NO_TABLE = "none"
-"""What a user says for the class names themselves."""
+"""Value of `--prompts` for the class names themselves."""
 NULL = "tag:yaml.org,2002:null"
 
 Prompts = tuple[str, ...]
-"""The texts of one class, whose embeddings are averaged; at least one."""
+"""The prompts of one class, at least one; their embeddings are averaged."""
 
 
 def prompt_tables() -> list[str]:
-    """The tables that come with the package, one per benchmark."""
+    """Return the names of the tables that come with the package, one per benchmark."""
     return sorted(path.stem for path in PROMPT_TABLES.glob("*.yaml"))
 
 
 def table_file(name: str) -> Path:
-    """The file of a table: one that comes with the package, or a path to one's own."""
+    """Return the file of a table: a name of one that comes with the package, or a path."""
     shipped = prompt_tables()
     path = PROMPT_TABLES / f"{name}.yaml" if name in shipped else Path(name)
     if not path.exists():
@@ -40,7 +40,10 @@ def table_file(name: str) -> Path:
 
 
 def settled_table(name: str) -> str | None:
-    """What a run records for `--prompts NAME`, readable if it is a table: its name, its absolute path, or None for none."""
+    """Return the value that a run records for `--prompts NAME`: a shipped table's name, an absolute path, or None for none.
+
+    A table that cannot be read is refused.
+    """
     if name == NO_TABLE:
         return None
     path = table_file(name)
@@ -49,7 +52,7 @@ def settled_table(name: str) -> str | None:
 
 
 def read_table(path: Path) -> dict[str, Prompts]:
-    """Class -> prompts of a table file, in the order of its lines."""
+    """Return class -> prompts of a table file, in the order of its lines."""
     table: dict[str, Prompts] = {}
     lines: dict[str, int] = {}
     for name, value, line in _entries(path):
@@ -71,7 +74,7 @@ def read_table(path: Path) -> dict[str, Prompts]:
 
 
 def _entries(path: Path) -> Iterator[tuple[str, yaml.Node, int]]:
-    """(class, its value, line number) of every entry, as text: `no` and `1` are class names like any other."""
+    """Yield (class, its value, line number) of every entry, as text: `no` and `1` are class names like any other."""
     root = read_nodes(path, "; a line is class: prompt, with quotes around a text with ': ' in it")
     if root is None:
         return
@@ -86,7 +89,7 @@ def _entries(path: Path) -> Iterator[tuple[str, yaml.Node, int]]:
 
 
 def class_prompts(name: str | None, template: str, classes: Sequence[str]) -> list[Prompts]:
-    """The prompts of each class: those of a table, which must have exactly these classes, or without one the template's."""
+    """Return the prompts of each class: from a table, which must have exactly these classes, or from the template."""
     if name is None:
         return [(template.replace("{}", label),) for label in classes]
     table = read_table(table_file(name))
@@ -95,21 +98,21 @@ def class_prompts(name: str | None, template: str, classes: Sequence[str]) -> li
 
 
 def digest_of(prompts: Sequence[Prompts]) -> str:
-    """Names the prompts of all classes."""
+    """Return a hash of the prompts of all classes."""
     return blake2b(json.dumps(prompts).encode(), digest_size=16).hexdigest()
 
 
 def _refuse_other_classes(name: str, table: Mapping[str, Prompts], classes: Sequence[str]) -> None:
     missing = [label for label in classes if label not in table]
-    strange = [label for label in table if label not in set(classes)]
-    if not missing and not strange:
+    foreign = [label for label in table if label not in set(classes)]
+    if not missing and not foreign:
         return
     wrong = []
     if missing:
         wrong.append(f"no prompt for {len(missing)} of the {len(classes)} classes ({some(missing)})")
-    if strange:
-        near = did_you_mean(strange[0], missing or classes)
-        noun = "class" if len(strange) == 1 else "classes"
-        wrong.append(f"prompts for {len(strange)} {noun} that the image set does not have ({some(strange)}){near}")
+    if foreign:
+        near = did_you_mean(foreign[0], missing or classes)
+        noun = "class" if len(foreign) == 1 else "classes"
+        wrong.append(f"prompts for {len(foreign)} {noun} that the image set does not have ({some(foreign)}){near}")
     edit = "write a table of your own" if name in prompt_tables() else "edit the table"
-    raise UserError(f"--prompts {name}: {' and '.join(wrong)}; {edit}, or take the class names themselves with --prompts none")
+    raise UserError(f"--prompts {name}: {' and '.join(wrong)}; {edit}, or use the class names themselves with --prompts none")

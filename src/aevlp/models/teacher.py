@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
+import transformers
+from tokenizers import Regex, normalizers
 from torch import Tensor, nn
+from torch.ao import quantization
 
 from aevlp.core.errors import UserError, one_line
-from aevlp.models.checkpoint import Checkpoint, are_three_numbers, image_settings, local_checkpoint, quiet_loading
+from aevlp.models.checkpoint import Checkpoint, local_checkpoint, quiet_loading
+from aevlp.models.image_settings import are_three_numbers, image_settings
 
 TEXTS_AT_ONCE = 256
 
@@ -23,9 +27,9 @@ log = logging.getLogger("aevlp")
 
 
 class Teacher(Protocol):
-    """What the product asks of a teacher; embeddings are not normalised.
+    """The interface of a teacher; its embeddings are not normalised.
 
-    One that also has a true `is_thread_safe` is called from several threads at once, which is faster on a CPU.
+    A teacher with an attribute `is_thread_safe` that is true is called from several threads at once, which is faster on a CPU.
     """
 
     @property
@@ -34,28 +38,28 @@ class Teacher(Protocol):
 
     @property
     def mean(self) -> tuple[float, float, float]:
-        """Subtracted from the channels of an image with values in [0, 1]."""
+        """Mean of the channels, subtracted from values in [0, 1]."""
 
     @property
     def std(self) -> tuple[float, float, float]:
-        """What the channels are divided by after that."""
+        """Standard deviation of the channels, by which they are then divided."""
 
     @property
     def fingerprint(self) -> str:
-        """Names the weights: two teachers with the same fingerprint give the same embeddings."""
+        """Identifies the weights: teachers with the same fingerprint return the same embeddings."""
 
     def encode_images(self, pixels: Tensor) -> Tensor:
-        """Embeddings [N, K] of normalised images, float [N, 3, S, S]."""
+        """Return embeddings [N, K] of normalised images, float [N, 3, S, S]."""
 
     def encode_texts(self, texts: list[str]) -> Tensor:
-        """Embeddings [C, K] of C texts."""
+        """Return embeddings [C, K] of C texts."""
 
 
 def load_teacher(name: str, device: torch.device, precision: str = "fp32") -> Teacher:
-    """The teacher that `--teacher NAME` means, on `device`.
+    """Return the teacher of `--teacher NAME`, on `device`.
 
-    `name` is a folder with a transformers checkpoint, a name on the hub, "demo", or `package.module:factory`:
-    a function without arguments that returns a `Teacher`. `precision` int8: the linear layers of its image side in 8 bits.
+    `name` is a folder with a transformers checkpoint, a name on the hub, "demo", or `package.module:factory`: a function without
+    arguments that returns a `Teacher`. With `precision` int8 the linear layers of its image encoder have 8 bits.
     """
     if re.fullmatch(r"[\w.]+:[\w.]+", name) and not Path(name).exists():
         if precision == "int8":
@@ -65,7 +69,7 @@ def load_teacher(name: str, device: torch.device, precision: str = "fp32") -> Te
 
 
 class ClipTeacher:
-    """Any checkpoint of transformers with an image and a text tower that share a space: CLIP, SigLIP, SigLIP2, ..."""
+    """A transformers checkpoint whose image and text encoders share an embedding space: CLIP, SigLIP, SigLIP2, ..."""
 
     is_thread_safe = True
 
@@ -83,20 +87,20 @@ class ClipTeacher:
         self._patch = config.vision_config.patch_size if config.model_type == "siglip2" else None
         positions = getattr(getattr(config, "text_config", None), "max_position_embeddings", None)
         self.max_tokens: int = min(self._tokenizer.model_max_length, positions or 10**9)
-        """Tokens of a text that the model reads; the rest is cut off."""
+        """Most tokens of a text; the rest is cut off."""
         self._check_image_size()
 
     def encode_images(self, pixels: Tensor) -> Tensor:
-        """Embeddings, float32 [N, K] on the teacher's device, of normalised images [N, 3, S, S]."""
+        """Return embeddings of normalised images [N, 3, S, S]: float32 [N, K] on the teacher's device."""
         with torch.inference_mode():
             inputs = {"pixel_values": pixels.to(self._device)}
             if self._patch:
                 inputs = _patches(inputs["pixel_values"], self._patch)
             embeddings = _embeddings(self._model.get_image_features(**inputs))
-        return embeddings.clone()  # a tensor made in inference mode would be barred from autograd and in-place changes
+        return embeddings.clone()  # a tensor made in inference mode allows neither autograd nor in-place changes
 
     def encode_texts(self, texts: list[str]) -> Tensor:
-        """Embeddings, float32 [C, K] on the teacher's device; refuses a tokenizer that cannot tell the texts apart."""
+        """Return embeddings, float32 [C, K] on the teacher's device; refuse a tokenizer that confuses the texts."""
         self.check_tokens(texts)
         with torch.inference_mode():
             chunks = [texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)]
@@ -106,18 +110,18 @@ class ClipTeacher:
     def check_tokens(self, texts: Iterable[str]) -> None:
         """Refuse texts that the tokenizer does not know or maps to the same ids: its files are then likely missing.
 
-        Without them some tokenizers load all the same, with hardly any vocabulary, and every class looks alike.
+        Some tokenizers load without their files, with hardly any vocabulary, and every class then looks alike.
         """
         texts = list(dict.fromkeys(texts))
-        written = [self._written(text) for text in texts]
-        tokens = self._tokenizer(written, truncation=True, max_length=self.max_tokens)["input_ids"]
+        cased = [self._cased(text) for text in texts]
+        tokens = self._tokenizer(cased, truncation=True, max_length=self.max_tokens)["input_ids"]
         special = set(self._tokenizer.all_special_ids)
         seen: dict[tuple[int, ...], str] = {}
         where = f"the tokenizer in {self._folder}"
         likely = "its files (tokenizer.json, or vocab.json with merges.txt) are likely missing or not the model's"
         for text, ids in zip(texts, tokens, strict=True):
             if text.strip() and special.issuperset(ids):
-                raise UserError(f"{where} knows nothing of {text!r}: {likely}")
+                raise UserError(f"{where} has no tokens for {text!r}: {likely}")
             twin = seen.setdefault(tuple(ids), text)
             if _letters(twin) != _letters(text):
                 if len(ids) >= self.max_tokens:
@@ -127,24 +131,24 @@ class ClipTeacher:
                 log.warning("the teacher reads %r and %r as the same text", twin, text)
 
     def _tokens(self, texts: list[str]) -> dict[str, Tensor]:
-        """The text tower's inputs, padded as in its training."""
-        texts = [self._written(text) for text in texts]
+        """Return the inputs of the text encoder, padded as in its training."""
+        texts = [self._cased(text) for text in texts]
         padding = "max_length" if self._is_siglip else True
         side = {"padding_side": "right"} if self._is_siglip else {}
         tokens = self._tokenizer(texts, padding=padding, truncation=True, max_length=self.max_tokens, return_tensors="pt", **side)
-        taken = set(inspect.signature(self._model.get_text_features).parameters)
+        accepted = set(inspect.signature(self._model.get_text_features).parameters)
         if self._is_siglip:  # trained without a mask: its padding is part of the text
-            taken = {"input_ids"}
-        return {key: value.to(self._device) for key, value in tokens.items() if key in taken}
+            accepted = {"input_ids"}
+        return {key: value.to(self._device) for key, value in tokens.items() if key in accepted}
 
-    def _written(self, text: str) -> str:
-        return text.lower() if self._is_siglip else text  # SigLIP2 saw lower case only, but not every tokenizer does it
+    def _cased(self, text: str) -> str:
+        return text.lower() if self._is_siglip else text  # SigLIP2 was trained on lower case; not every tokenizer converts it
 
     def _check_image_size(self) -> None:
         trained = getattr(getattr(self._model.config, "vision_config", None), "image_size", self.image_size)
         if trained == self.image_size:
             return
-        try:  # convolutional towers take any size, most others do not
+        try:  # convolutional encoders take any size, most others do not
             self.encode_images(torch.zeros(1, 3, self.image_size, self.image_size))
         except (ValueError, RuntimeError) as error:
             raise UserError(
@@ -153,45 +157,40 @@ class ClipTeacher:
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
-    """The model, in float32, and its tokenizer, from the files in `folder` alone and without running their code."""
-    from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
-
+    """Return the model, in float32, and its tokenizer, from the files in `folder` alone and without running their code."""
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     with quiet_loading():
         try:
-            config = AutoConfig.from_pretrained(folder, **local)
-            kind = MODEL_MAPPING.get(type(config), None)
+            config = transformers.AutoConfig.from_pretrained(folder, **local)
+            kind = transformers.MODEL_MAPPING.get(type(config), None)
             if not (hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features")):
                 raise UserError(f"{folder}: a {config.model_type} model does not embed both images and texts")
-            model, report = AutoModel.from_pretrained(
+            model, report = transformers.AutoModel.from_pretrained(
                 folder, config=config, dtype=torch.float32, output_loading_info=True, use_safetensors=True, **local
             )
             try:
-                tokenizer = AutoTokenizer.from_pretrained(folder, config=config, **local)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, config=config, **local)
             except ImportError:
                 if config.model_type != "siglip" or not (folder / "tokenizer.json").is_file():
                     raise
                 tokenizer = _siglip_tokenizer(folder)
-            tokenizer("a photo")  # a vocabulary that does not fit is noticed on first use only
+            tokenizer("a photo")  # a vocabulary that does not fit raises on first use only
         except UserError:
             raise
-        except Exception as error:  # files of any kind of brokenness: the debug log has the traceback
+        except Exception as error:  # broken files raise nearly anything: the debug log has the traceback
             log.debug("loading %s failed", folder, exc_info=True)
             raise UserError(f"{folder} cannot be loaded as a teacher ({one_line(error)})") from error
-    # transformers would fill them at random and only warn.
-    lacking = sorted(key for key in report["missing_keys"] if not key.startswith("logit_"))
-    if lacking:
-        raise UserError(f"{folder}: the weights file lacks {len(lacking)} of the model's tensors, e.g. {lacking[0]}")
+    # transformers would initialise them at random and only warn.
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith("logit_"))
+    if missing:
+        raise UserError(f"{folder}: the weights file lacks {len(missing)} of the model's tensors, e.g. {missing[0]}")
     return model, tokenizer
 
 
 def _siglip_tokenizer(folder: Path) -> Any:
-    """SigLIP's tokenizer from its tokenizer.json: the class that its checkpoints name needs sentencepiece."""
-    from tokenizers import Regex, normalizers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    # That class drops punctuation itself, before the steps that the file describes.
+    """Return SigLIP's tokenizer from its tokenizer.json; the class that its checkpoints name needs sentencepiece."""
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    # That class removes punctuation itself, before the steps of the file.
     punctuation, spaces = Regex(f"[{re.escape(string.punctuation)}]"), Regex(r"\s+")
     steps = [normalizers.Replace(punctuation, ""), normalizers.Replace(spaces, " "), normalizers.Strip()]
     if tokenizer.backend_tokenizer.normalizer is not None:
@@ -201,23 +200,21 @@ def _siglip_tokenizer(folder: Path) -> Any:
 
 
 def _quantize_images(model: nn.Module) -> None:
-    """Puts the linear layers of the image side in 8 bits, in place; activations are quantised as they come."""
-    from torch.ao import quantization
-
+    """Quantise the linear layers of the image encoder to 8 bits, in place; activations are quantised on the fly."""
     layers = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear) and not name.startswith("text")]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the function is to move to another package
+        warnings.simplefilter("ignore")  # the function will move to another package
         quantize: Callable[..., nn.Module] = quantization.quantize_dynamic
         quantize(model, dict.fromkeys(layers, quantization.default_dynamic_qconfig), inplace=True)
 
 
 def _embeddings(output: Any) -> Tensor:
-    """Transformers 5 wraps the features in an output object."""
+    """Return the features, which transformers 5 wraps in an output object, in float32."""
     return cast(Tensor, output if isinstance(output, Tensor) else output.pooler_output).float()
 
 
 def _patches(pixels: Tensor, patch: int) -> dict[str, Tensor]:
-    """The inputs of SigLIP2 of free aspect ratio: row by row the square's patches, flattened with channels last."""
+    """Return the inputs of SigLIP2 of free aspect ratio: the square's patches row by row, flattened with channels last."""
     images, side = len(pixels), pixels.shape[-1] // patch
     grid = pixels.reshape(images, 3, side, patch, side, patch).permute(0, 2, 4, 3, 5, 1)
     return {
@@ -228,15 +225,15 @@ def _patches(pixels: Tensor, patch: int) -> dict[str, Tensor]:
 
 
 def _letters(text: str) -> str:
-    """What is left of a text for a tokenizer that ignores case, spaces and punctuation."""
+    """Return the text as a tokenizer reads it that ignores case, spaces and punctuation."""
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
 def _plugin(name: str, device: torch.device) -> Teacher:
-    """What the factory `package.module:factory` returns, on `device`, if it is a teacher."""
+    """Return the teacher that the factory `package.module:factory` makes, on `device`; refuse what is no teacher."""
     module_name, _, factory_name = name.partition(":")
     if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # a module beside the data is found as with `python -m`
+        sys.path.append(str(Path.cwd()))  # a module in the current folder is found as with `python -m`
     try:
         factory: Any = importlib.import_module(module_name)
         for part in factory_name.split("."):
@@ -248,9 +245,8 @@ def _plugin(name: str, device: torch.device) -> Teacher:
     except Exception as error:  # the user's code: the debug log has the traceback
         log.debug("--teacher %s failed", name, exc_info=True)
         raise UserError(f"--teacher {name}: it could not be made ({one_line(error)})") from error
-    lacking = [member for member in _KINDS if not hasattr(teacher, member)]
-    if lacking:
-        raise UserError(f"--teacher {name}: the {type(teacher).__name__} it returns has no {', '.join(lacking)}")
+    if missing := [member for member in _KINDS if not hasattr(teacher, member)]:
+        raise UserError(f"--teacher {name}: the {type(teacher).__name__} it returns has no {', '.join(missing)}")
     for member, (is_right, kind) in _KINDS.items():
         if not is_right(value := getattr(teacher, member)):
             raise UserError(f"--teacher {name}: {member} must be {kind}, not {value!r:.60}")

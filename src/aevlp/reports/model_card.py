@@ -15,11 +15,9 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from aevlp.config.methods import Method, find_method
 from aevlp.config.recipe import read_recipe
 from aevlp.core.errors import UserError
-from aevlp.core.files import write_text
-from aevlp.models.checkpoint import read_json
-from aevlp.models.feature_classifier import WIDTH
-from aevlp.models.heads.registry import OWN_TYPE
-from aevlp.models.model_folder import takes_features
+from aevlp.core.files import read_json, write_text
+from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
+from aevlp.models.model_folder import feature_width
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds, read_thresholds
 
@@ -111,8 +109,8 @@ def _read_facts(run: RunFolder) -> RunFacts:
     return RunFacts(
         name=run.path.resolve().name,
         classes=classes,
-        has_own_head=config.get("model_type") == OWN_TYPE,
-        width=config[OWN_TYPE][WIDTH] if takes_features(config) else None,
+        has_own_head=config.get("model_type") == AEVLP_MODEL_TYPE,
+        width=feature_width(config),
         result=run.read_result() or {},
         options=read_recipe(run.config),
         thresholds=read_thresholds(run.thresholds, classes) if run.thresholds.is_file() else None,

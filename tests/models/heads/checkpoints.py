@@ -5,7 +5,7 @@ import json
 import torch
 
 IMAGE_SIZE = 32
-WIDTH = 24  # of the last features, whose map has 4 x 4 places
+WIDTH = 24  # of the last features, whose map has 4 x 4 positions
 
 
 def tiny(kind):

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from aevlp.core.errors import UserError
-from aevlp.models.head_layers import BoostedMap, places, pooled
+from aevlp.models.head_layers import BoostedMap, by_position, pooled
 from aevlp.models.heads.boostlu import BoostOptions
 
 
@@ -25,7 +25,7 @@ def test_factor_1_is_average_pooling_and_a_linear_layer(features):
     assert torch.allclose(head(features), plain(features), atol=1e-6)
 
 
-def test_the_factor_multiplies_positive_places_only(features):
+def test_the_factor_multiplies_positive_positions_only(features):
     head = make(5.0)
     weight, bias = head.parameters()
     found = head(features)
@@ -48,15 +48,15 @@ def test_training_and_evaluation_are_the_same(features):
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 5])
-def test_tokens_before_the_square_are_no_places(features, prefix):
+def test_tokens_before_the_square_are_no_positions(features, prefix):
     head = make(5.0)
-    tokens = features.repeat_interleave(2, -1).repeat_interleave(2, -2).flatten(2).transpose(1, 2)  # 6 x 6 places
+    tokens = features.repeat_interleave(2, -1).repeat_interleave(2, -2).flatten(2).transpose(1, 2)  # 6 x 6 positions
     before = torch.full((2, prefix, 6), 1e6)
     assert torch.allclose(head(torch.cat([before, tokens], 1)), head(features), atol=1e-5)
 
 
 def test_a_map_with_the_features_last_is_the_same_map(features):
-    assert torch.equal(places(features.permute(0, 2, 3, 1)), places(features))
+    assert torch.equal(by_position(features.permute(0, 2, 3, 1)), by_position(features))
 
 
 @pytest.mark.parametrize("shape", [(2, 6), (2, 6, 1, 1)])

@@ -10,12 +10,12 @@ from torch import nn
 from transformers import AutoModelForImageClassification
 
 from aevlp.core.errors import UserError
-from aevlp.models.checkpoint import ImageSettings
 from aevlp.models.classifier import Classifier, CustomHead, build_classifier, head_of, replace_head
 from aevlp.models.head_layers import BoostedMap
 from aevlp.models.heads import HEADS
 from aevlp.models.heads.boostlu import BoostOptions
 from aevlp.models.heads.latent import LatentOptions
+from aevlp.models.image_settings import ImageSettings
 from aevlp.models.model_folder import load_classifier, save_classifier
 from aevlp.models.options import ModelOptions
 from tests.models.heads.checkpoints import IMAGE_SIZE, WIDTH, tiny, write_checkpoint
@@ -54,7 +54,7 @@ def test_a_saved_classifier_says_exactly_the_same(kind, head, options, folders, 
     again = load_classifier(tmp_path / "model").eval()
     expected = classifier.eval()(pixels)
     assert torch.equal(again(pixels), expected)
-    assert again.own == CustomHead(HEADS[head], options, WIDTH)
+    assert again.custom_head == CustomHead(HEADS[head], options, WIDTH)
     assert again.classes == CLASSES
     assert again.images == classifier.images
     save_classifier(again, tmp_path / "copy")
@@ -76,7 +76,7 @@ def test_transformers_alone_refuses_the_folder(head, options, folders, tmp_path)
     save_classifier(build(folders["resnet"], head, options), tmp_path / "model")
     with pytest.raises(ValueError, match="model type `aevlp`"):
         AutoModelForImageClassification.from_pretrained(tmp_path / "model")
-    with pytest.raises(UserError, match="a model with a head of aevlp's own is no backbone"):
+    with pytest.raises(UserError, match="a model with a custom head cannot be a backbone"):
         build(tmp_path / "model")
 
 
@@ -188,7 +188,7 @@ def test_the_penalty_of_the_latent_head_is_passed_on(folders, pixels):
 
 
 def test_a_backbone_without_a_map_is_refused(folders):
-    with pytest.raises(UserError, match=r"--backbone .*clip: a CLIPFor\w+ shows no feature map, which the head boostlu needs"):
+    with pytest.raises(UserError, match=r"--backbone .*clip: a CLIPFor\w+ has no feature map, which the head boostlu needs"):
         build(folders["clip"], "boostlu")
     assert len(build(folders["clip"], "latent").head()) == 7
 

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from aevlp.models.checkpoint import CLIP_MEAN, CLIP_STD, DEMO_CLIP, IMAGENET_MEAN, IMAGENET_STD
+from aevlp.models.checkpoint import DEMO_CLIP
+from aevlp.models.image_settings import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD
 
 BICUBIC = 3  # as transformers numbers it
 LONGEST_TEXT = 16  # tokens

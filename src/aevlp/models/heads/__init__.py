@@ -1,6 +1,6 @@
-"""Heads that take the place of a backbone's own, one file each.
+"""Heads that replace a backbone's own, one file each.
 
-A new file in this folder that registers a head needs no other line anywhere. Like the losses, the files load without torch.
+A new file in this folder that registers a head needs no other change. Like the losses, these files load without torch.
 """
 
 from aevlp.core.registry import load_files

@@ -1,8 +1,8 @@
-"""BoostLU: places that speak for a class count more than places that speak against it.
+"""BoostLU: positions with evidence for a class count more than positions with evidence against it.
 
-| symbol | argument | meaning                                                          |
-| ------ | -------- | ---------------------------------------------------------------- |
-| alpha  | factor   | what the positive values of a class map are multiplied by        |
+| symbol | argument | meaning                                          |
+| ------ | -------- | ------------------------------------------------ |
+| alpha  | factor   | multiplier of the positive values of a class map |
 """
 
 from __future__ import annotations
@@ -23,17 +23,12 @@ class BoostOptions(Options, section="boostlu"):
     """Options of the boosted class map."""
 
     factor: Annotated[float, Above(0)] = 5.0
-    """What positive values of the class map are multiplied by, in training and in evaluation (1: plain average pooling)."""
+    """Multiplier of the positive values of the class map, in training and in evaluation (1: plain average pooling)."""
 
 
-@register_head(
-    "boostlu",
-    BoostOptions,
-    sees_map=True,
-    paper=BOOST,
-)
+@register_head("boostlu", BoostOptions, sees_map=True, paper=BOOST)
 def boostlu(width: int, classes: int, options: BoostOptions) -> nn.Module:
-    """A module from the last feature map, D = width, to logits [N, C]."""
+    """Return a module that turns the last feature map, D = width, into logits [N, C]."""
     from aevlp.models.head_layers import BoostedMap
 
     return BoostedMap(width, classes, options.factor)

@@ -1,4 +1,4 @@
-"""The registry of heads that take the place of a backbone's own. A head file registers itself with one line."""
+"""The registry of heads that replace a backbone's own. A head file registers itself with one line."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-OWN_TYPE = "aevlp"
-"""The model type of a folder that transformers must not take for a plain one."""
+AEVLP_MODEL_TYPE = "aevlp"
+"""The model type in config.json of a folder that transformers must refuse."""
 
 
 @dataclass(frozen=True)
 class HeadKind:
-    """A registered head: what it is called, how it is made, what it sees.
+    """A registered head: its name, its factory, its options and its input.
 
-    A module that it makes turns pooled features [N, D], or a map of them [N, D, H, W], into logits [N, C]. If it has an attribute
-    `penalty`, a scalar that its last forward pass in training has set, that is added to the loss.
+    Its modules turn pooled features [N, D], or with `sees_map` a map of them [N, D, H, W], into logits [N, C]. If a module has an
+    attribute `penalty`, a scalar that its last forward pass in training has set, the loop adds it to the loss.
     """
 
     name: str
@@ -33,7 +33,7 @@ class HeadKind:
 
     @property
     def summary(self) -> str:
-        """The first line of its file."""
+        """The first line of the head's file."""
         return summary_of(self.make)
 
 
@@ -44,7 +44,7 @@ Make = TypeVar("Make", bound="Callable[[int, int, Any], nn.Module]")
 def register_head(
     name: str, options: type[Options] = Options, *, sees_map: bool = False, paper: str = ""
 ) -> Callable[[Make], Make]:
-    """A decorator that enters a function that makes a head under `name`."""
+    """Return a decorator that registers a factory of heads under `name`."""
 
     def enter(make: Make) -> Make:
         HEADS.add(name, HeadKind(name, make, options, sees_map, paper))
