@@ -1,5 +1,6 @@
 """`aevlp score`: several at once, and what happens to damaged shards."""
 
+import json
 import re
 
 from aevlp.core.errors import UserError
@@ -19,10 +20,11 @@ def test_two_runs_started_together_share_the_work(capsys, small, tmp_path):
     together = [start(*words, "--store", store) for _ in range(2)]
     answers = [process.communicate()[1] for process in together]
     assert [process.returncode for process in together] == [0, 0], answers
-    shares = [int(n) for err in answers for n in re.findall(r"scored (\d+) of \d+ shards", err)]
+    shares = [int(n) for err in answers for n in re.findall(r"teacher embeddings: .* (\d+) batches computed", err)]
     assert len(shares) == 2, answers
-    assert sum(shares) == 8  # none of them twice
-    assert aevlp(capsys, "store", "verify", "--store", store).out == "8 shards of 1 store: all whole\n"
+    (manifest,) = store.glob("*/manifest.json")
+    assert sum(shares) == 8 * json.loads(manifest.read_text())["images"]  # none of them twice: a batch is an image
+    assert aevlp(capsys, "store", "verify", "--store", store).out == "8 shards of 1 store: all intact\n"
     assert not list(store.rglob("*.lock"))
     assert not list(store.rglob("*.part"))
 
@@ -47,7 +49,7 @@ def test_a_damaged_shard_is_found_named_and_made_again(capsys, world, small, tmp
     answer = aevlp(capsys, *words)
     assert answer.code == 0
     assert f"{damaged}: damaged" in answer.err
-    assert "scored 1 of 1 shards" in answer.err
+    assert re.search(r"teacher embeddings: \d+ images, [1-9]\d* batches computed", answer.err)
     assert shards_in(store) == before
 
 

@@ -60,7 +60,7 @@ def test_list_looks_where_the_runs_keep_their_views(capsys, world, small):
     assert aevlp(capsys, "store", "list").out.endswith("views: nothing is stored yet\n")
     assert aevlp(capsys, "score", world, *small, "--epochs", "2").code == 0
     assert "1 store, " in aevlp(capsys, "store", "list").out
-    assert aevlp(capsys, "store", "verify").out == "2 shards of 1 store: all whole\n"
+    assert aevlp(capsys, "store", "verify").out == "2 shards of 1 store: all intact\n"
 
 
 def test_a_folder_that_does_not_exist_is_empty(capsys, tmp_path):
@@ -92,7 +92,7 @@ def test_looking_at_stores_does_not_load_torch(root):
 def test_verify_names_what_is_damaged(capsys, root, spoil, what):
     answer = aevlp(capsys, "store", "verify", "--store", root)
     assert answer.code == 0
-    assert answer.out.splitlines() == [f"{folder_of(root, '')}: older format, not looked at", "7 shards of 2 stores: all whole"]
+    assert answer.out.splitlines() == [f"{folder_of(root, '')}: older format, not checked", "7 shards of 2 stores: all intact"]
     folder = folder_of(root, "complete")
     path = folder / "draw-001" / "00001.npy"
     spoil(path)
@@ -101,7 +101,7 @@ def test_verify_names_what_is_damaged(capsys, root, spoil, what):
     assert answer.out == f"{path}: {what}\n"
     message = refused(capsys, "store", "verify", "--store", root)
     assert "1 damaged file " in message
-    assert "the next run scores damaged shards anew" in message
+    assert "the next run computes damaged shards again" in message
     assert aevlp(capsys, "store", "verify", folder_of(root, "begun").name, "--store", root).code == 0
 
 
@@ -112,12 +112,12 @@ def test_verify_names_what_is_damaged(capsys, root, spoil, what):
         (["lst"], "invalid choice: 'lst'"),
         (["list", "abc"], "unexpected argument abc"),
         (["list", "--yes"], "unknown option --yes"),
-        (["list", "--store", "none"], "--store none: there is nothing to look at"),
+        (["list", "--store", "none"], "--store none: there is no store to read"),
         (["verify", "xyz"], "KEY xyz: no store has this key"),
         (["prune"], "store prune: say what to remove"),
         (["prune", "--yes"], "store prune: say what to remove"),
         (["prune", "xyz", "--yes"], "KEY xyz: no store has this key"),
-        (["prune", "", "--yes"], "several stores begin so"),
+        (["prune", "", "--yes"], "several stores begin with it"),
         (["prune", "--unused-for", "-1"], "--unused-for must be at least 0, not -1.0"),
         (["prune", "--unused-for", "nan", "--yes"], "--unused-for must be at least 0, not nan"),
         (["prune", "--unused-for", "long"], "--unused-for: invalid float value: 'long'"),

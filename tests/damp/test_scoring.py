@@ -57,13 +57,13 @@ def test_jobs_come_back_in_order_with_what_a_plain_loop_sees(images, batch_size,
         assert embeddings.dtype == np.float16
         np.testing.assert_allclose(embeddings, naive(done.paths, done.draw), atol=2e-3)
     assert sum(advanced) == 23
-    assert scoring.passes == len(advanced)
+    assert scoring.forward_batches == len(advanced)
 
 
 def test_batches_go_on_from_job_to_job(images):
     scoring = scorer(batch_size=4 * 5)
     list(scoring.embed([job(images[start : start + 3], 0) for start in range(0, 12, 3)]))
-    assert scoring.passes == 3  # of four images each
+    assert scoring.forward_batches == 3  # of four images each
 
 
 def test_jobs_are_taken_only_a_little_ahead(images):

@@ -144,23 +144,23 @@ def test_a_part_of_a_split_is_seen_as_the_whole_was(data, tmp_path):
     rows = np.array([7, 0, 20, 21, 3])
     part = source_of(data.train.part(rows), data, tmp_path / "views")
     part.fill()
-    assert part.views.scorer.passes == 0
+    assert part.views.scorer.forward_batches == 0
     assert part.views.store is not None
     assert whole.views.store is not None
     assert part.views.store.folder == whole.views.store.folder
     for epoch in (1, 2):
         assert torch.equal(part.labels(epoch), whole.labels(epoch)[rows])
     assert torch.allclose(part.scores(part.context.split), whole.scores(data.train)[rows], atol=1e-6)
-    assert part.views.scorer.passes == 0
+    assert part.views.scorer.forward_batches == 0
 
 
 def test_a_part_that_comes_first_has_the_whole_looked_at(data, tmp_path):
     part = source_of(data.train.part(np.arange(4)), data, tmp_path / "views")
     part.fill()
-    assert part.views.scorer.passes > 0
+    assert part.views.scorer.forward_batches > 0
     whole = source_of(data.train, data, tmp_path / "views")
     whole.fill()
-    assert whole.views.scorer.passes == 0
+    assert whole.views.scorer.forward_batches == 0
 
 
 def test_without_a_store_a_part_is_labelled_alike_and_no_other_image_looked_at(data):
@@ -168,7 +168,7 @@ def test_without_a_store_a_part_is_labelled_alike_and_no_other_image_looked_at(d
     whole, part = (source_of(split, data, None) for split in (data.train, data.train.part(rows)))
     assert part.views.images is part.context.split
     assert torch.equal(part.labels(1), whole.labels(1)[rows])
-    assert part.views.scorer.passes < whole.views.scorer.passes
+    assert part.views.scorer.forward_batches < whole.views.scorer.forward_batches
 
 
 def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, monkeypatch):

@@ -69,7 +69,7 @@ def test_a_damaged_shard_is_named(tmp_path, content):
     store = store_in(tmp_path)
     store.write(0, 0, shard_of(store, 0, 1))
     store.path(0, 0).write_bytes(content)
-    with pytest.raises(UserError, match=r"draw-000/00000\.npy: damaged shard .* start again, it will be scored anew"):
+    with pytest.raises(UserError, match=r"draw-000/00000\.npy: damaged shard .* start again, and it will be computed again"):
         store.read(0, 0)
 
 

@@ -105,7 +105,7 @@ def test_a_key_may_be_abbreviated(tmp_path):
     assert [stored.folder.name for stored in inventory.chosen(found, [one[:20], one.upper()])] == [one]
     assert inventory.chosen(found, []) == found
     twins = next(name[0] for name in names if sum(other[0] == name[0] for other in names) > 1)
-    with pytest.raises(UserError, match=f"KEY {twins}: several stores begin so") as refusal:
+    with pytest.raises(UserError, match=f"KEY {twins}: several stores begin with it") as refusal:
         inventory.chosen(found, [twins])
     assert [name for name in names if name in str(refusal.value)] == [name for name in names if name[0] == twins]
     with pytest.raises(UserError, match="KEY xyz: no store has this key") as refusal:

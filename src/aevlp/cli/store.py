@@ -1,4 +1,4 @@
-"""aevlp store: what is kept of the views."""
+"""aevlp store: the stored embeddings of views and features."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from aevlp.core.tables import show
 from aevlp.store.location import store_root
 
 STORE_ACTIONS = {
-    "list": "List what is kept of the views: of which images, by which model, how much, when last used.",
-    "verify": "Read everything that is kept and say what is damaged.",
-    "prune": "Remove what is kept of some image sets and models; nothing that is in use.",
+    "list": "List the stored embeddings: their images, model, size and last use.",
+    "verify": "Read all stored embeddings and name the damaged files.",
+    "prune": "Remove stored embeddings by key or by age, except those in use.",
 }
 
 
@@ -26,15 +26,19 @@ def store(argv: Sequence[str]) -> None:
     parser = Parser(f"store {action}", STORE_ACTIONS[action])
     if action != "list":
         every = "" if action == "prune" else " (default: all)"
-        parser.add_argument("keys", nargs="*", metavar="KEY", help=f"stores as listed; the beginning of a key will do{every}")
-    parser.add_argument("--store", metavar="DIR", help="folder of the view store (default: AEVLP_CACHE or ~/.cache/aevlp/views)")
+        parser.add_argument("keys", nargs="*", metavar="KEY", help=f"keys of stores as listed; each may be shortened{every}")
+    parser.add_argument("--store", metavar="DIR", help="folder of the stores (default: AEVLP_CACHE or ~/.cache/aevlp/views)")
     if action == "prune":
-        parser.add_argument("--unused-for", type=float, metavar="DAYS", help="only what no run has opened since (default: any)")
-        parser.add_argument("--yes", action="store_true", help="do it, do not only say what would be removed (default: false)")
+        parser.add_argument(
+            "--unused-for", type=float, metavar="DAYS", help="only stores that no run has opened for this long (default: any)"
+        )
+        parser.add_argument(
+            "--yes", action="store_true", help="remove them; without it, only say what would be removed (default: false)"
+        )
     given = parser.read(argv[1:])
     root = store_root(given.store)
     if root is None:
-        raise UserError("--store none: there is nothing to look at; name a folder")
+        raise UserError("--store none: there is no store to read; name a folder")
     if action == "prune":
         if not given.keys and given.unused_for is None:
             raise UserError("store prune: say what to remove: KEY... (aevlp store list shows them), --unused-for DAYS, or both")
@@ -51,10 +55,10 @@ def store(argv: Sequence[str]) -> None:
         old = chosen if given.unused_for is None else inventory.unused(chosen, given.unused_for)
         show(inventory.prune(root, old, given.unused_for, yes=given.yes))
         return
-    verdict = inventory.verify(chosen)
-    show(inventory.render(verdict))
-    if verdict.damaged:
+    result = inventory.verify(chosen)
+    show(inventory.render(result))
+    if result.damaged:
         raise UserError(
-            f"{root}: {inventory.counted(len(verdict.damaged), 'damaged file')} (listed above); "
-            "the next run scores damaged shards anew, or remove the store with aevlp store prune KEY"
+            f"{root}: {inventory.counted(len(result.damaged), 'damaged file')} (listed above); "
+            "the next run computes damaged shards again, or remove the store with aevlp store prune KEY"
         )

@@ -69,7 +69,7 @@ class Scorer:
         centre, spread = torch.tensor(mean), torch.tensor(std)
         self._scale, self._shift = (x.repeat(settings.size).to(self.device) for x in (1 / (255 * spread), -centre / spread))
         self._memory = local()
-        self.passes = 0  # forward passes of the image encoder
+        self.forward_batches = 0
         self.model = "teacher"
         self.work = f"scoring {settings.count} views each"
 
@@ -102,7 +102,7 @@ class Scorer:
                 batch, begun = waiting.popleft()
                 found = [each.result() for each in begun]
                 embeddings = found[0] if self.encodes_in_threads else self._encode(batch, found)
-                self.passes += 1
+                self.forward_batches += 1
                 if unread is not None:  # the one before, so that a device has the next to do while this waits for it
                     yield unread[0], unread[1].cpu().numpy()
                 unread = batch, embeddings

@@ -1,1 +1,1 @@
-"""Embeddings on disk: shards with checksums, claims between processes, filling and inventory. Views and features share it."""
+"""The store: embeddings on disk in shards with checksums, computed once for all runs. Views and features share it."""

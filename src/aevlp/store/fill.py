@@ -1,4 +1,4 @@
-"""Filling the store: every process of every run that needs the same shards takes those that nobody else is working on."""
+"""Filling a store: every process of every run that needs the same shards takes those that nobody else is computing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from aevlp.core.locks import Claim
@@ -16,16 +17,13 @@ from aevlp.core.progress import progress
 from aevlp.data.splits import Split
 from aevlp.store.embedding_store import Embeddings, EmbeddingStore
 
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-
 log = logging.getLogger("aevlp")
-WAIT = 0.5  # seconds between two looks at what others are scoring
+WAIT = 0.5  # seconds between two looks at the shards of other processes
 
 
 @dataclass(frozen=True)
 class Job:
-    """Images to embed in one draw: files, and the names that seed their views."""
+    """Images to embed in one draw: their files, and the names that seed their views."""
 
     paths: Sequence[Path]
     names: Sequence[str]
@@ -40,65 +38,76 @@ class ShardJob(Job):
 
 
 class Embedder(Protocol):
-    """What fills a store."""
+    """A frozen model that fills a store."""
 
-    passes: int
+    forward_batches: int
+    """Batches computed so far."""
     model: str
-    """What it asks, for messages."""
+    """Name of the model in messages."""
     work: str
-    """What it does, for the progress."""
+    """Name of the work in the progress bar."""
 
     def embed(self, jobs: Iterable[ShardJob], advance: Callable[[int], None]) -> Iterator[tuple[ShardJob, Embeddings]]:
-        """Each job with its float16 [images, V, K]; `advance` hears of finished images."""
+        """Yield each job with its float16 [images, V, K]; call `advance` with the number of images just finished."""
         ...
 
 
 def shard_job(split: Split, draw: int, shard: int, rows: range) -> ShardJob:
-    """What there is to look at for a shard."""
+    """Return the job of a shard that holds these rows of the split."""
     part = slice(rows.start, rows.stop)
     return ShardJob(split.paths[part], split.names[part], draw, shard)
 
 
-def fill(store: EmbeddingStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> None:
-    """Scores what the first `draws` draws lack, and what is damaged there anew. Returns when all of it is there."""
+def fill(store: EmbeddingStore, split: Split, draws: int, embedder: Embedder, accelerator: Accelerator) -> None:
+    """Compute the shards that the first `draws` draws lack, and the damaged ones again; return when all are stored."""
     if accelerator.is_main_process:
         _remove_damaged(store, draws)
     accelerator.wait_for_everyone()
-    before = scorer.passes
-    written = _score_missing(store, split, draws, scorer, accelerator)
-    work: list[tuple[int, int]] = gather_object([(written, scorer.passes - before)])  # returns when all are done
-    total = sum(written for written, _ in work)
-    log.info("store %s: %d draw%s of %d images", store.folder, draws, "" if draws == 1 else "s", store.count)
-    for process, (written, passes) in enumerate(work, start=1):
-        done = f"scored {written} of {total} shards, {passes} {scorer.model} passes" if total else f"no {scorer.model} pass"
-        log.info("process %d of %d: %s", process, len(work), done)
+    before = embedder.forward_batches
+    written = _compute_missing(store, split, draws, embedder, accelerator)
+    # This also waits until all processes are done.
+    work: list[tuple[int, int]] = gather_object([(written, embedder.forward_batches - before)])
+    _report(store, draws, embedder.model, work)
+
+
+def _report(store: EmbeddingStore, draws: int, model: str, work: list[tuple[int, int]]) -> None:
+    """Log the work of each process: (shards, batches)."""
+    shards, batches = (sum(counts) for counts in zip(*work, strict=True))
+    done = f"{batches:,} batches computed" if shards else f"all in the store, no {model} pass"
+    log.info("%s embeddings: %s images, %s", model, f"{store.count:,}", done)
+    log.debug("store %s: %d draw%s of %d images", store.folder, draws, "" if draws == 1 else "s", store.count)
+    if shards:
+        for process, (written, passes) in enumerate(work, start=1):
+            log.debug(
+                "process %d of %d: scored %d of %d shards, %d %s passes", process, len(work), written, shards, passes, model
+            )
 
 
 def _remove_damaged(store: EmbeddingStore, draws: int) -> None:
     for draw, shard, wrong in store.damaged(draws):
-        # Another run may have found it too, and be about to remove it: only when it is gone or whole can we go on.
+        # Another run may be about to remove it too: wait until the shard is gone or intact.
         while store.has(draw, shard) and store.damage(draw, shard) is not None:
             if (claim := store.claim(draw, shard)) is None:
                 time.sleep(WAIT)
                 continue
             if store.has(draw, shard) and store.damage(draw, shard) is not None:
-                log.warning("%s: damaged (%s); it is scored anew", store.path(draw, shard), wrong)
+                log.warning("%s: damaged (%s); it is computed again", store.path(draw, shard), wrong)
                 store.remove(draw, shard)
             claim.release()
 
 
-def _score_missing(store: EmbeddingStore, split: Split, draws: int, scorer: Embedder, accelerator: Accelerator) -> int:
-    """The number of shards that this process has scored; when it returns, none is missing."""
+def _compute_missing(store: EmbeddingStore, split: Split, draws: int, embedder: Embedder, accelerator: Accelerator) -> int:
+    """Compute missing shards until none is missing; return the number of shards that this process computed."""
     missing = store.missing(draws)
-    # Processes that work together begin at different places and so seldom meet.
+    # Processes of one run begin at different shards and so seldom compete for one.
     first = accelerator.process_index * len(missing) // accelerator.num_processes
     missing = [*missing[first:], *missing[:first]]
     is_waiting, ours, claims = False, set[tuple[int, int]](), dict[tuple[int, int], Claim]()
     total = sum(len(store.rows(shard)) for _, shard in missing)
     try:
-        with progress(scorer.work, total) as advance:
+        with progress(embedder.work, total) as advance:
             while missing:
-                for job, embeddings in scorer.embed(_claimed(store, split, missing, claims), advance):
+                for job, embeddings in embedder.embed(_claimed(store, split, missing, claims), advance):
                     store.write(job.draw, job.shard, embeddings)
                     claims.pop((job.draw, job.shard)).release()
                     ours.add((job.draw, job.shard))
@@ -106,11 +115,11 @@ def _score_missing(store: EmbeddingStore, split: Split, draws: int, scorer: Embe
                 advance(sum(len(store.rows(shard)) for _, shard in by_others))
                 missing = [at for at in missing if not store.has(*at)]
                 if missing and not is_waiting:
-                    log.info("waiting for another process that scores %d shards of these images", len(missing))
+                    log.info("waiting for another process that computes %d shards of these images", len(missing))
                     is_waiting = True
                 time.sleep(WAIT if missing else 0)
     finally:
-        for claim in claims.values():  # of what was begun and not finished
+        for claim in claims.values():  # of shards that were begun and not finished
             claim.release()
     return len(ours)
 
@@ -118,7 +127,7 @@ def _score_missing(store: EmbeddingStore, split: Split, draws: int, scorer: Embe
 def _claimed(
     store: EmbeddingStore, split: Split, missing: Sequence[tuple[int, int]], claims: dict[tuple[int, int], Claim]
 ) -> Iterator[ShardJob]:
-    """The missing shards that nobody else is working on, each claimed when its turn comes."""
+    """Yield the missing shards that nobody else is computing, each claimed just before it is yielded."""
     for draw, shard in missing:
         if (claim := store.claim(draw, shard)) is None:
             continue

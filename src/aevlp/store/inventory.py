@@ -1,7 +1,7 @@
-"""What lies in the folder of all stores: which there are, which shards are damaged, and how to get rid of some.
+"""The folder of all stores: listing them, finding damaged shards, removing stores.
 
-Only folders that are stores (a key for a name, and a manifest) are ever looked into, and what belongs beside them: the lists of
-readable images, and what is left of a removal that was killed.
+It touches only stores (folders named by a key, with a manifest) and what belongs beside them: the lists of readable images, and
+the rest of a removal that was killed.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from rich.markup import escape
+from rich.table import Table
 
 from aevlp.core.errors import UserError
 from aevlp.core.locks import claim_folder
 from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
-from aevlp.store.embedding_store import FORMAT, clear_dead, damage_of, read_manifest, shards_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from aevlp.store.embedding_store import FORMAT, damage_of, read_manifest, remove_leftovers, shards_of
 
 DAY = 86400.0  # seconds
 DAMAGED = "damaged manifest"
@@ -34,7 +33,7 @@ _SHARD = re.compile(r"draw-(\d{3,})/(\d{5,})\.npy")
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard that is there, and the shape that it should have."""
+    """The file of a shard, and the shape that it should have."""
 
     path: Path
     draw: int
@@ -55,11 +54,11 @@ class Stored:
     """Seconds since the epoch."""
     shards: tuple[Shard, ...] = ()
     unusable: str | None = None
-    """Why no run will read it."""
+    """The reason why no run reads it; None if runs do."""
 
     @property
     def draws(self) -> str:
-        """The complete draws and what there is of others: `3`, or `3 + 2 of 7 shards`."""
+        """The number of complete draws, and the shards of incomplete ones: `3`, or `3 + 2 of 7 shards`."""
         if self.unusable is not None:
             return self.unusable
         each = len(shards_of(self.images))
@@ -70,7 +69,7 @@ class Stored:
 
 
 def stores(root: Path) -> list[Stored]:
-    """The stores below `root`, the last used first; none if it does not exist."""
+    """Return the stores in `root`, the last used first; none if `root` does not exist."""
     try:
         folders = [path for path in root.iterdir() if _KEY.fullmatch(path.name) and path.is_dir() and not path.is_symlink()]
     except FileNotFoundError:
@@ -111,7 +110,7 @@ def _shards(folder: Path, images: int, shape: tuple[int, int]) -> tuple[Shard, .
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder; what vanishes meanwhile does not count."""
+    """Return the bytes of a file, or of all files below a folder; files that vanish meanwhile do not count."""
     size = 0
     for file in (path, *path.rglob("*")):
         with suppress(FileNotFoundError):
@@ -120,62 +119,62 @@ def _size(path: Path) -> int:
 
 
 def chosen(found: Sequence[Stored], keys: Sequence[str]) -> list[Stored]:
-    """The stores that the keys, or unique beginnings of them, name; without keys, all."""
+    """Return the stores with these keys, each of which may be shortened; all stores if there are no keys."""
     named = []
     for key in keys:
         fitting = [stored for stored in found if stored.folder.name.startswith(key.lower())]
         if len(fitting) != 1 or not key:
             known = ", ".join(stored.folder.name for stored in fitting or found) or "none"
-            wrong = "no store has this key; there are" if not fitting else "several stores begin so; give more of it:"
+            wrong = "no store has this key; there are" if not fitting else "several stores begin with it; give more of the key:"
             raise UserError(f"KEY {key}: {wrong} {known}")
         named += [stored for stored in fitting if stored not in named]
     return named if keys else list(found)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What became of looking at every shard of some stores."""
+class Verification:
+    """The result of reading every shard of some stores."""
 
     stores: int
     shards: int
     damaged: list[tuple[Path, str]]
     """Files, and what is wrong with them."""
     unknown: list[tuple[Path, str]]
-    """Folders of stores that cannot be looked at, and why."""
+    """Folders of stores that cannot be read, and why."""
 
 
-def verify(found: Sequence[Stored]) -> Verdict:
-    """A verdict on stores, from reading all of them."""
+def verify(found: Sequence[Stored]) -> Verification:
+    """Read every shard of these stores."""
     shards = [shard for stored in found for shard in stored.shards]
     with progress("checking", sum(shard.shape[0] for shard in shards)) as advance:
-        looked = in_threads(
+        damage = in_threads(
             lambda shard: damage_of(shard.path, shard.shape), shards, None, lambda done: advance(shards[done - 1].shape[0])
         )
     unusable = [(stored.folder, stored.unusable) for stored in found if stored.unusable is not None]
     unknown = [(folder, why) for folder, why in unusable if why != DAMAGED]
     damaged = [(folder / "manifest.json", why) for folder, why in unusable if why == DAMAGED]
-    damaged += [(shard.path, wrong) for shard, wrong in zip(shards, looked, strict=True) if wrong is not None]
-    return Verdict(len(found) - len(unknown), len(shards), damaged, unknown)
+    damaged += [(shard.path, wrong) for shard, wrong in zip(shards, damage, strict=True) if wrong is not None]
+    return Verification(len(found) - len(unknown), len(shards), damaged, unknown)
 
 
-def render(verdict: Verdict) -> str:
-    """The verdict as text."""
-    lines = [f"{path}: {wrong}" for path, wrong in verdict.damaged]
-    lines += [f"{folder}: {why}, not looked at" for folder, why in verdict.unknown]
-    if not verdict.damaged:
-        lines.append(f"{counted(verdict.shards, 'shard')} of {counted(verdict.stores, 'store')}: all whole")
+def render(result: Verification) -> str:
+    """Return the result as text."""
+    lines = [f"{path}: {wrong}" for path, wrong in result.damaged]
+    lines += [f"{folder}: {why}, not checked" for folder, why in result.unknown]
+    if not result.damaged:
+        lines.append(f"{counted(result.shards, 'shard')} of {counted(result.stores, 'store')}: all intact")
     return "\n".join(lines)
 
 
 def unused(found: Sequence[Stored], days: float) -> list[Stored]:
-    """The stores that no run has opened for so many days."""
+    """Return the stores that no run has opened for so many days."""
     return [stored for stored in found if stored.last_use <= _days_ago(days)]
 
 
 def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool) -> str:
-    """Removes stores and what else is not needed; without `yes`, it only says what it would do.
+    """Remove stores, old lists of readable images and leftovers; return a report. Without `yes`, only report.
 
-    What is in use is kept, and so is what cannot be known not to be.
+    A store that is in use is kept, and so is one whose use cannot be determined.
     """
     verb, lines, freed = "removed" if yes else "to remove", [], 0
     for stored in found:
@@ -193,12 +192,12 @@ def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool)
     for path in [*lists, *halves]:
         _remove(path)
     for folder in [root / "readable", *(stored.folder for stored in stores(root))]:
-        clear_dead(folder)
+        remove_leftovers(folder)
     return "\n".join([*lines, f"{show_size(freed)} freed"])
 
 
 def in_use(stored: Stored) -> bool:
-    """Whether a process has the store open."""
+    """Return whether a process has the store open."""
     claim = claim_folder(stored.folder)
     if claim is not None:
         claim.release()
@@ -206,11 +205,11 @@ def in_use(stored: Stored) -> bool:
 
 
 def remove(stored: Stored) -> bool:
-    """Removes a store, unless it is in use; whether it did."""
+    """Remove a store, unless it is in use; return whether it was removed."""
     claim = claim_folder(stored.folder)
     if claim is None:
         return False
-    # Half a store never has a store's name: if this is killed, the next `prune` removes the rest.
+    # Renamed first, so that half a store never has a store's name; after a kill the next `prune` removes the rest.
     aside = stored.folder.with_name(f".{stored.folder.name}.{uuid4().hex}.removed")
     try:
         stored.folder.rename(aside)
@@ -223,14 +222,14 @@ def remove(stored: Stored) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Removes a file or a folder."""
+    """Remove a file or a folder."""
     try:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
     except FileNotFoundError:
-        pass  # another process clears it too
+        pass  # another process has removed it
     except OSError as error:
         raise _cannot_remove(path, error) from error
 
@@ -240,7 +239,7 @@ def _cannot_remove(path: Path, error: OSError) -> UserError:
 
 
 def _old_lists(root: Path, days: float | None) -> list[Path]:
-    """The lists of readable images that no run has used for so many days."""
+    """Return the lists of readable images that no run has used for so many days."""
     paths = sorted((root / "readable").glob("*.json")) if days is not None else []
     return [path for path in paths if path.stat().st_mtime <= _days_ago(days or 0)]
 
@@ -254,10 +253,7 @@ def _days_ago(days: float) -> float:
 
 
 def table(root: Path, found: Sequence[Stored]) -> Table:
-    """The stores, for people to read."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    """Return the stores as a table for people to read."""
     shown = Table(title=escape(str(root)), title_justify="left", caption_justify="left")
     shown.caption = f"{counted(len(found), 'store')}, {show_size(sum(stored.size for stored in found))}"
     for name in ("key", "data", "model", "images", "draws", "size", "last use"):
@@ -270,12 +266,12 @@ def table(root: Path, found: Sequence[Stored]) -> Table:
 
 
 def counted(number: int, noun: str) -> str:
-    """1 shard, 2 shards."""
+    """Return `1 shard`, `2 shards`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def show_size(size: float) -> str:
-    """812 B, 3.4 MB, 120.0 GB."""
+    """Return `812 B`, `3.4 MB`, `120.0 GB`."""
     units = ["TB", "GB", "MB", "kB", "B"]
     while size >= 999.95 and len(units) > 1:
         size /= 1000
@@ -284,5 +280,5 @@ def show_size(size: float) -> str:
 
 
 def show_time(seconds: float) -> str:
-    """2026-03-01 14:05, local time."""
+    """Return `2026-03-01 14:05`, in local time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -1,4 +1,4 @@
-"""Where the view store is."""
+"""The folder of all stores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def store_root(option: str | None) -> Path | None:
-    """The folder that `--store` means: null is the user's cache, `none` is no store at all."""
+    """Return the folder that `--store` means: None is the user's cache; "none" is no store at all, returned as None."""
     if option == "none":
         return None
     if option is not None:

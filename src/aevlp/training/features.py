@@ -106,7 +106,7 @@ class _Embedder:
 
     def __init__(self, classifier: Classifier, flips: tuple[bool, ...], workers: int, accelerator: Accelerator) -> None:
         self.classifier, self.flips, self.workers, self.accelerator = classifier, flips, workers, accelerator
-        self.passes = 0
+        self.forward_batches = 0
         self.work = "computing features" + (" of images as they are and flipped" if len(flips) == 2 else "")
 
     def embed(self, jobs: Iterable[ShardJob], advance: Callable[[int], None]) -> Iterator[tuple[ShardJob, Embeddings]]:
@@ -131,7 +131,7 @@ class _Embedder:
         for flipped in self.flips:
             with self.accelerator.autocast():
                 tables.append(_halved(self.classifier.features(shown.flip(2) if flipped else shown)))
-            self.passes += 1
+            self.forward_batches += 1
         features: Embeddings = torch.stack(tables, dim=1).cpu().numpy()
         return features
 
