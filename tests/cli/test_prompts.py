@@ -63,7 +63,7 @@ def test_a_run_records_its_table_and_goes_on_only_with_the_same_prompts(
     table.write_text(original.replace("a photo of a red.", "a drawing of a red."))
     message = refused(capsys, "train", world, "--out", run, "--resume")
     assert message == (
-        f"--resume: the prompts in {table} are not those that the run was started with; put these back, or start anew"
+        f"--resume: the prompts in {table} are not those that the run was started with; restore those, or start a new run"
     )
     assert "teacher.prompts was" in refused(capsys, *words, "--out", run, "--resume", "--prompts", "none")
     table.write_text(f"# the same, with a remark\n{original}")

@@ -10,9 +10,9 @@ from torch.nn.functional import normalize
 
 from aevlp.damp import pseudo_labels, tuning
 from aevlp.damp.labels import scores
-from aevlp.damp.tuning import Sample, Setting, tune_complete, tune_estimated
+from aevlp.damp.tuning import DampSettings, Sample, tune_complete, tune_estimated
 
-WRONG = Setting(temperature=0.5, global_threshold=0.9, top_k=3, negative_fraction=0.2)
+WRONG = DampSettings(temperature=0.5, global_threshold=0.9, top_k=3, negative_fraction=0.2)
 FEW: dict[str, Any] = {
     "TEMPERATURES": (0.02, 0.1, 0.5),
     "THRESHOLDS": (0.01, 0.1, 0.15, 0.2, 0.3, 0.5, 0.9),
@@ -51,7 +51,7 @@ def shown_of(truth, seed=1):
     return observed
 
 
-def labels_of(sample: Sample, setting: Setting) -> np.ndarray:
+def labels_of(sample: Sample, setting: DampSettings) -> np.ndarray:
     """The pseudo-labels [N, C] that a training would see."""
     return pseudo_labels(
         *scores(sample.embeddings, sample.classes, setting.temperature),
@@ -80,7 +80,7 @@ def naive_choice(sample, truth):
     """The most precise of the settings with an F1 near the best, then the largest share of negatives that takes few positives."""
     tried = []
     for temperature, cut, k in product(FEW["TEMPERATURES"], FEW["THRESHOLDS"], FEW["TOP_KS"]):
-        setting = Setting(temperature, cut, k, 0.0)
+        setting = DampSettings(temperature, cut, k, 0.0)
         precision, _, f1, _ = naive_figures(sample, setting, truth)
         tried.append((setting, precision, f1))
     enough = 0.98 * max(f1 for *_, f1 in tried)
@@ -90,7 +90,7 @@ def naive_choice(sample, truth):
 
 def fraction_of(sample, setting, truth):
     """The largest share of negatives that takes at most 2 % of the positives."""
-    takes = {f: naive_figures(sample, Setting(setting.temperature, 2.0, 1, f), truth)[3] for f in FEW["FRACTIONS"]}
+    takes = {f: naive_figures(sample, DampSettings(setting.temperature, 2.0, 1, f), truth)[3] for f in FEW["FRACTIONS"]}
     return max(f for f, taken in takes.items() if taken <= 0.02)
 
 
@@ -102,7 +102,7 @@ def test_the_choice_is_that_of_a_loop_over_all_settings(few, seed, local_thresho
     found = tune_complete(sample, truth, WRONG)
     setting, figures = found.chosen
     equals, (precision, f1) = naive_choice(sample, truth)
-    bare = Setting(setting.temperature, setting.global_threshold, setting.top_k, 0.0)
+    bare = DampSettings(setting.temperature, setting.global_threshold, setting.top_k, 0.0)
     assert bare in equals
     assert naive_figures(sample, bare, truth)[::2] == pytest.approx((precision, f1))
     assert setting.negative_fraction == fraction_of(sample, setting, truth)
@@ -117,7 +117,7 @@ def test_the_figures_of_every_setting_shown_are_those_of_its_pseudo_labels():
     """With all settings that there are, also where negatives take positives away."""
     embeddings, classes, truth = seen(noise=0.5)
     sample = Sample(embeddings, classes, torch.from_numpy(shown_of(truth)), 0.0)
-    before = Setting(0.1, 0.05, 5, 0.6)
+    before = DampSettings(0.1, 0.05, 5, 0.6)
     found = tune_complete(sample, truth, before)
     assert found.before[0] == before
     assert found.before[1].negatives_wrong > 0.02

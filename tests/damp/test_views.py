@@ -95,10 +95,10 @@ def test_views_depend_on_seed_draw_and_name_and_on_nothing_else(tmp_path):
     assert all_views(names, settings=other)[names[0]] != forwards[names[0]]
 
 
-def test_plans_have_the_shares_of_changes_that_the_method_names():
+def test_plans_have_the_shares_of_augmentations_that_the_method_names():
     plans = [plan_views(SETTINGS, 0, f"image {i}", 100, 100) for i in range(600)]
     flipped = np.concatenate([plan.flipped for plan in plans])
-    change = np.concatenate([plan.change for plan in plans])
+    change = np.concatenate([plan.augmentation for plan in plans])
     assert flipped.mean() == pytest.approx(0.5, abs=0.02)
     assert (change > 0).mean() == pytest.approx(0.2, abs=0.02)
     for kind in (1, 2, 3, 4):
@@ -108,14 +108,14 @@ def test_plans_have_the_shares_of_changes_that_the_method_names():
 def test_resize_only_when_augmentation_is_off():
     plan = plan_views(ViewSettings(size=16, grid=4, overlap=0.2, augment=False, seed=0), 0, "a", 100, 100)
     assert not plan.flipped.any()
-    assert not plan.change.any()
+    assert not plan.augmentation.any()
 
 
 def test_released_code_flips_and_changes_nothing_else():
     settings = ViewSettings(size=16, grid=4, overlap=0.2, augment=True, seed=0, released_code=True)
     plan = plan_views(settings, 0, "a", 101, 99)
     assert plan.flipped.any()
-    assert not plan.change.any()
+    assert not plan.augmentation.any()
     assert plan.boxes.tolist() == floor_boxes(101, 99, 4).tolist()
 
 
@@ -129,7 +129,7 @@ def pixels(image):
     return torch.from_numpy(np.array(image))
 
 
-def changed_by_pillow(view, change, amounts):
+def augmented_by_pillow(view, change, amounts):
     """The weak changes as Pillow makes them."""
     if change == 1:
         return view.rotate(15 * amounts[0], Image.Resampling.BILINEAR)
@@ -149,8 +149,8 @@ def views_by_pillow(image, plan, settings):
         view = image.crop(tuple(round(edge) for edge in box)).resize((settings.size,) * 2, Image.Resampling.BICUBIC)
         if plan.flipped[i]:
             view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        if plan.change[i]:
-            view = changed_by_pillow(view, plan.change[i], plan.amounts[i])
+        if plan.augmentation[i]:
+            view = augmented_by_pillow(view, plan.augmentation[i], plan.amounts[i])
         found.append(np.asarray(view))
     return np.stack(found).astype(int)
 
@@ -197,7 +197,7 @@ def plan_of(change: int, *, flipped: bool = False, amounts=(0.0, 0.0, 0.0, 0.0))
 ONE = ViewSettings(size=32, grid=0, overlap=0, augment=True, seed=0)
 
 
-def test_changes_do_what_they_are_called():
+def test_augmentations_do_what_they_are_called():
     image = picture()
 
     def view(change, image=image, **options):

@@ -1,7 +1,7 @@
 """Dynamic augmented multi-focus pseudo-labelling (DAMP).
 
-A frozen vision-language model looks at the whole image and at a grid of randomly enlarged, weakly augmented tiles, afresh every
-epoch; the similarities to the classes' prompts become pseudo-labels in {1, 0, -1}.
+In every epoch a frozen vision-language model embeds the whole image and a grid of randomly enlarged, weakly augmented tiles.
+Their similarities to the prompts of the classes become pseudo-labels in {1, 0, -1}.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ __all__ = ["boxes", "pseudo_labels"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch, loaded when first asked for: the store can be looked at without."""
+    """Import the functions that need torch on first use, so that the options load without it."""
     if name == "pseudo_labels":
         from aevlp.damp.labels import pseudo_labels
 

@@ -1,4 +1,4 @@
-"""The weak changes of a view, on any device: rotation, colour jitter, sharpness, autocontrast."""
+"""The weak augmentations of a view, on any device: rotation, colour jitter, sharpness, autocontrast."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SHARPNESS = 1.5
 GREY = (0.299, 0.587, 0.114)  # shares of red, green and blue
 
 
-def changed(view: Tensor, change: int, amounts: Sequence[float]) -> Tensor:
-    """Uint8 [S, S, 3] of uint8 [S, S, 3] after one change: 1 rotation, 2 colour jitter, 3 sharpness, 4 autocontrast.
+def augmented(view: Tensor, augmentation: int, amounts: Sequence[float]) -> Tensor:
+    """Return a view, uint8 [S, S, 3], after one augmentation: 1 rotation, 2 colour jitter, 3 sharpness, 4 autocontrast.
 
     `amounts` in [-1, 1): the angle; or brightness, contrast, saturation and hue.
     """
-    x = view.permute(2, 0, 1).contiguous().float()  # by channel: what lies together is computed together
-    if change == 1:
+    x = view.permute(2, 0, 1).contiguous().float()  # channels first: contiguous values are computed together
+    if augmentation == 1:
         x = _rotated(x, ROTATION * amounts[0])
-    elif change == 2:
+    elif augmentation == 2:
         x = _jittered(x, *(JITTER * amount for amount in amounts))
-    elif change == 3:
+    elif augmentation == 3:
         x = _sharpened(x)
     else:
         x = _stretched(x)
@@ -33,28 +33,28 @@ def changed(view: Tensor, change: int, amounts: Sequence[float]) -> Tensor:
 
 
 def _rotated(x: Tensor, degrees: float) -> Tensor:
-    """Counter-clockwise about the centre; black where there was no picture."""
+    """Rotate counter-clockwise about the centre; pixels from outside the view are black."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    where = torch.tensor([[[cos, -sin, 0.0], [sin, cos, 0.0]]], device=x.device)
-    turned: Tensor = grid_sample(x[None], affine_grid(where, [1, *x.shape], align_corners=False), align_corners=False)[0]
+    matrix = torch.tensor([[[cos, -sin, 0.0], [sin, cos, 0.0]]], device=x.device)
+    turned: Tensor = grid_sample(x[None], affine_grid(matrix, [1, *x.shape], align_corners=False), align_corners=False)[0]
     return turned
 
 
 def _grey(x: Tensor) -> Tensor:
-    """[1, S, S]."""
+    """Return the luminance [1, S, S]."""
     return GREY[0] * x[:1] + GREY[1] * x[1:2] + GREY[2] * x[2:]
 
 
 def _jittered(x: Tensor, brightness: float, contrast: float, saturation: float, hue: float) -> Tensor:
-    """Brightness, contrast and saturation changed by a share, then the hue turned by a share of the circle."""
+    """Scale brightness, contrast and saturation by 1 + their amount, then shift the hue by a share of the circle."""
     x = (x * (1 + brightness)).clamp_(0, 255)
     x = (x * (1 + contrast) - contrast * _grey(x).mean()).clamp_(0, 255)
     x = (x * (1 + saturation) - saturation * _grey(x)).clamp_(0, 255)
-    return _turned(x, hue)
+    return _hue_shifted(x, hue)
 
 
-def _turned(x: Tensor, hue: float) -> Tensor:
-    """Another hue of the same lightness and saturation (those of HSV)."""
+def _hue_shifted(x: Tensor, hue: float) -> Tensor:
+    """Shift the hue of HSV; value and saturation stay."""
     value, brightest = x.max(0)
     chroma = value - x.amin(0)
     red, green, blue = x
@@ -67,7 +67,7 @@ def _turned(x: Tensor, hue: float) -> Tensor:
 
 
 def _sharpened(x: Tensor) -> Tensor:
-    """Away from a smoothed picture; the outermost pixels stay."""
+    """Extrapolate away from a smoothed view; the outermost pixels stay."""
     kernel = torch.tensor([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]], device=x.device) / 13
     inner = conv2d(x[:, None], kernel[None, None])[:, 0]
     smooth = x.clone()
@@ -76,6 +76,6 @@ def _sharpened(x: Tensor) -> Tensor:
 
 
 def _stretched(x: Tensor) -> Tensor:
-    """Every channel from black to full; one of a single value stays."""
+    """Stretch every channel to 0..255; a constant channel stays."""
     low, high = x.amin((1, 2), keepdim=True), x.amax((1, 2), keepdim=True)
     return torch.where(high > low, (x - low) * 255 / (high - low).clamp_min(1), x)

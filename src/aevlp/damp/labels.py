@@ -19,9 +19,9 @@ from torch import Tensor, cat, int8
 
 
 def scores(embeddings: Tensor, classes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """(global [N, C], local [N, R, C]): softmax over the classes of cosines / temperature.
+    """Return (global [N, C], local [N, R, C]): softmax over the classes of cosines / temperature.
 
-    For embeddings [N, 1 + R, K] and classes [C, K], all of unit length; the first view is the whole image.
+    `embeddings` [N, 1 + R, K] and `classes` [C, K] have unit length; the first view is the whole image.
     """
     all_views = (embeddings.to(classes.dtype) @ classes.T / temperature).softmax(-1)
     return all_views[:, 0], all_views[:, 1:]
@@ -39,13 +39,13 @@ def pseudo_labels(
     agreed: bool = False,
     released_code: bool = False,
 ) -> Tensor:
-    """Int8 [N, C] in {1, 0, -1} from global_scores [N, C], local_scores [N, R, C] and observed [N, C].
+    """Return pseudo-labels, int8 [N, C] in {1, 0, -1}, from global_scores [N, C], local_scores [N, R, C] and observed [N, C].
 
     1: among the top_k of the final scores (`final_scores`), and at least global_threshold. -1: among the
-    floor(negative_fraction * C) lowest of the average scores or, if they must be `agreed`, among so many lowest in every single
-    view; this wins over 1. Ties go to the lower class index.
-    `released_code` computes what the authors' code does: > in place of >=, 0 in place of -1, a local threshold of 0 where
-    nothing is observed.
+    floor(negative_fraction * C) lowest of the average scores or, with `agreed`, among as many lowest in every single view; -1
+    takes precedence over 1. Ties go to the lower class index.
+    `released_code` follows the authors' code: > in place of >=, 0 in place of -1, a local threshold of 0 where nothing is
+    observed.
     """
     final, average = final_scores(
         global_scores, local_scores, observed, local_threshold=local_threshold, released_code=released_code
@@ -67,11 +67,11 @@ def final_scores(
     local_threshold: float,
     released_code: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(final [N, C], average [N, C]): what positive and what negative pseudo-labels are chosen by.
+    """Return (final [N, C], average [N, C]): final scores select positive pseudo-labels, average scores negative ones.
 
-    A class's aggregated local score is that of its best tile if that reaches the local threshold (lowered to the whole
+    The aggregated local score of a class is that of its best tile if that reaches the local threshold (lowered to the whole
     image's score of an observed positive), else that of its worst tile. Final is the mean of global and aggregated score, average
-    that of global and average local score.
+    the mean of global and average local score.
     """
     best, worst = local_scores.amax(1), local_scores.amin(1)
     positive = observed == 1
@@ -83,10 +83,10 @@ def final_scores(
 
 
 def lowest_count(negative_fraction: float, classes: int) -> int:
-    """How many of so many classes become negative."""
+    """Return the number of classes that become negative."""
     return math.floor(negative_fraction * classes + 1e-9)
 
 
 def rank(values: Tensor, *, descending: bool) -> Tensor:
-    """The place 0..C-1 of each class along the last axis; equal values keep the order of their indices."""
+    """Return the rank 0..C-1 of each class along the last axis; equal values keep the order of their indices."""
     return values.argsort(dim=-1, descending=descending, stable=True).argsort(dim=-1)

@@ -1,4 +1,4 @@
-"""How good pseudo-labels are, on the labels that were not observed."""
+"""Precision and recall of pseudo-labels on the labels that were not observed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Labels = npt.NDArray[np.int8]
 
 
 def precision_recall(found: npt.NDArray[np.bool_], observed: Labels, truth: Labels) -> tuple[float | None, float | None]:
-    """(precision, recall) in 0..1 of found [N, C] over the cells with observed == 0; None where nothing is found, or there.
+    """Return (precision, recall) in 0..1 of found [N, C] over the cells with observed == 0.
 
-    Confirmed positives count in neither.
+    Precision is None if nothing is found, recall if there is nothing to find.
     """
     unknown = observed == 0
     found, there = found & unknown, (truth == 1) & unknown
@@ -38,7 +38,7 @@ class Quality:
     union: npt.NDArray[np.bool_] | None = None
 
     def update(self, pseudo: Labels) -> dict[str, float | None]:
-        """Takes in an epoch's pseudo-labels [N, C] and returns the figures so far, the newest epoch's as `epoch_*`."""
+        """Add an epoch's pseudo-labels [N, C]; return the figures so far, the newest epoch's as `epoch_*`."""
         found = pseudo == 1
         self.union = found if self.union is None else self.union | found
         self.per_epoch.append(precision_recall(found, self.observed, self.truth))
@@ -46,7 +46,7 @@ class Quality:
         return {"epoch_precision": precision, "epoch_recall": recall, **self.figures()}
 
     def figures(self) -> dict[str, float | None]:
-        """Average and accumulated precision and recall, 0..1."""
+        """Return average and accumulated precision and recall, 0..1."""
         union = np.zeros(self.observed.shape, bool) if self.union is None else self.union
         precision, recall = precision_recall(union, self.observed, self.truth)
         return {
@@ -57,7 +57,7 @@ class Quality:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         union = np.zeros(self.observed.shape, bool) if self.union is None else self.union
         return {"per_epoch": list(self.per_epoch), "union": torch.from_numpy(np.packbits(union))}
 

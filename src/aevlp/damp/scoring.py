@@ -1,7 +1,7 @@
 """Views -> teacher -> embeddings, for many images, at the speed of the teacher.
 
-On a CPU every core works on a batch of its own, from the file to the embeddings: nothing waits for anything else, and a batch
-small enough to stay in the cache is the fastest. Anywhere else threads decode ahead, and the device does the rest from bytes.
+On a CPU every core computes its own batch, from the files to the embeddings, so that no core waits; batches that fit into the
+cache are fastest. On other devices threads decode ahead, and the device computes the rest from bytes.
 """
 
 from __future__ import annotations
@@ -12,23 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from threading import local
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from aevlp.core.engine import autocast, can_resize
 from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.views import ViewSettings, decode, plan_views, render
+from aevlp.models.teacher import Teacher
 from aevlp.store.embedding_store import Embeddings
 from aevlp.store.fill import Job
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-
-    from aevlp.models.teacher import Teacher
 
 ON_A_CPU = 40  # views per forward pass
 ELSEWHERE = 256
@@ -36,7 +33,7 @@ READERS = 8  # threads that decode for a device, at most
 
 
 J = TypeVar("J", bound=Job)
-Batch = list[tuple[J, int]]  # which image of which job
+Batch = list[tuple[J, int]]  # (job, index of the image in it)
 
 
 class Scorer:
@@ -59,13 +56,13 @@ class Scorer:
         self.precision = precision
         self.device = accelerator.device
         is_on_cpu = self.device.type == "cpu"
-        # A teacher of the user's own may keep something of a call: it is called from one thread, unless it says otherwise.
+        # A user's teacher may keep state between calls: it is called from one thread unless it declares itself thread-safe.
         self.encodes_in_threads = is_on_cpu and getattr(teacher, "is_thread_safe", False)
         self.cuts_on = self.device if can_resize(self.device) else torch.device("cpu")
         self.images_per_batch = max(1, (batch_size or (ON_A_CPU if is_on_cpu else ELSEWHERE)) // settings.count)
-        if precision == "int8":  # its scale is that of a batch, and an image must not depend on its neighbours
+        if precision == "int8":  # the scale is computed per batch, and an image must not depend on its neighbours
             self.images_per_batch = 1
-        # Of a row of pixels at a time: the three channels alone would be too short to be computed together.
+        # For a row of pixels at a time: three channels alone are too short to vectorise.
         centre, spread = torch.tensor(mean), torch.tensor(std)
         self._scale, self._shift = (x.repeat(settings.size).to(self.device) for x in (1 / (255 * spread), -centre / spread))
         self._memory = local()
@@ -74,9 +71,9 @@ class Scorer:
         self.work = f"scoring {settings.count} views each"
 
     def embed(self, jobs: Iterable[J], advance: Callable[[int], None] = lambda _: None) -> Iterator[tuple[J, Embeddings]]:
-        """Each job with its float16 [images, V, K]: unit embeddings of the views; `advance` hears of finished images.
+        """Yield each job with the unit embeddings of its views, float16 [images, V, K]; report finished images to `advance`.
 
-        Jobs are taken as they are needed, somewhat ahead; batches go on from one job to the next.
+        Jobs are consumed slightly ahead; a batch may span two jobs.
         """
         rows: list[Embeddings] = []
         for batch, embeddings in self._in_order(_batches(jobs, self.images_per_batch)):
@@ -88,7 +85,7 @@ class Scorer:
             advance(len(batch))
 
     def _in_order(self, batches: Iterator[Batch[J]]) -> Iterator[tuple[Batch[J], Embeddings]]:
-        """The batches with their embeddings [images, V, K], computed several at a time, bounded in number."""
+        """Yield the batches with their embeddings [images, V, K]; a bounded number of batches is computed at a time."""
         workers = torch.get_num_threads() if self.encodes_in_threads else min(READERS, os.cpu_count() or 1)
         ahead = 2 * workers if self.encodes_in_threads else 2
         waiting: deque[tuple[Batch[J], list[Future[Tensor]]]] = deque()
@@ -96,28 +93,28 @@ class Scorer:
         with one_thread_per_core(workers) as pool:
             while True:
                 for batch in islice(batches, ahead - len(waiting)):
-                    waiting.append((batch, self._begun(pool, batch)))
+                    waiting.append((batch, self._submit(pool, batch)))
                 if not waiting:
                     break
                 batch, begun = waiting.popleft()
                 found = [each.result() for each in begun]
                 embeddings = found[0] if self.encodes_in_threads else self._encode(batch, found)
                 self.forward_batches += 1
-                if unread is not None:  # the one before, so that a device has the next to do while this waits for it
+                if unread is not None:  # the previous batch, so that the device computes the next while this one is copied
                     yield unread[0], unread[1].cpu().numpy()
                 unread = batch, embeddings
         if unread is not None:
             yield unread[0], unread[1].cpu().numpy()
 
-    def _begun(self, pool: ThreadPoolExecutor, batch: Batch[J]) -> list[Future[Tensor]]:
-        """What threads do for a batch: all of it, to the embeddings; or the decoding of each image alone."""
+    def _submit(self, pool: ThreadPoolExecutor, batch: Batch[J]) -> list[Future[Tensor]]:
+        """Submit a batch to the threads: the whole computation, or only the decoding of each image."""
         if self.encodes_in_threads:
             return [pool.submit(lambda: self._encode(batch, [decode(job.paths[row], self.settings) for job, row in batch]))]
         return [pool.submit(decode, job.paths[row], self.settings) for job, row in batch]
 
     @torch.inference_mode()
     def _encode(self, batch: Batch[J], images: Sequence[Tensor]) -> Tensor:
-        """Float16 [images, V, K] on the device: the embeddings of the views of decoded images, uint8 [height, width, 3]."""
+        """Return embeddings of the views of decoded images, uint8 [height, width, 3]: float16 [images, V, K] on the device."""
         count = self.settings.count
         views = self._buffer("views", torch.uint8, self.cuts_on)[: len(batch) * count]
         for i, ((job, row), image) in enumerate(zip(batch, images, strict=True)):
@@ -128,14 +125,14 @@ class Scorer:
         return normalize(embeddings.float(), dim=-1).view(len(batch), count, -1).half()
 
     def normalised(self, views: Tensor) -> Tensor:
-        """Float [n, 3, S, S], as the teacher takes them, of views uint8 [n, S, S, 3]; valid until this thread's next call."""
+        """Return views uint8 [n, S, S, 3] as the teacher's input, float [n, 3, S, S], valid until this thread's next call."""
         pixels = self._buffer("pixels", torch.float32, self.device)[: len(views)].copy_(views)
         rows = pixels.view(-1, len(self._scale))
         torch.addcmul(self._shift, rows, self._scale, out=rows)
         return pixels.permute(0, 3, 1, 2)
 
     def _buffer(self, name: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """[views of a batch, S, S, 3], this thread's own, made once: new memory costs more than what is done with it."""
+        """Return this thread's buffer [views of a batch, S, S, 3], made once: allocation would cost more than the computation."""
         if not hasattr(self._memory, name):
             shape = (self.images_per_batch * self.settings.count, self.settings.size, self.settings.size, 3)
             setattr(self._memory, name, torch.empty(shape, dtype=dtype, device=device))
@@ -144,7 +141,7 @@ class Scorer:
 
 
 def _batches(jobs: Iterable[J], size: int) -> Iterator[Batch[J]]:
-    """The images of all jobs, `size` at a time."""
+    """Yield the images of all jobs, `size` at a time."""
     images = ((job, row) for job in jobs for row in range(len(job.names)))
     while batch := list(islice(images, size)):
         yield batch

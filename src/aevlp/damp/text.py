@@ -3,7 +3,7 @@
 | symbol | argument  | meaning                                                                |
 | ------ | --------- | ---------------------------------------------------------------------- |
 | e_i    | texts     | embedding of a class's prompt or mean of several, not normalised       |
-| A*     | adjacency | who takes noise from whom: 0.8 from itself, 0.2 from similar classes   |
+| A*     | adjacency | weights of the noise: 0.8 from the class itself, 0.2 from similar ones |
 | W_l    | weights   | three frozen random layers K -> 1024 -> 1024 -> K                      |
 | t_i    |           | H_3[i] + e_i, normalised                                               |
 """
@@ -22,15 +22,15 @@ SLOPE = 0.2
 
 
 def text_embeddings(encode: Callable[[list[str]], Tensor], prompts: Sequence[Sequence[str]]) -> Tensor:
-    """Float32 e [C, K]: of each class the mean of its prompts' embeddings, as a teacher's `encode_texts` gives them."""
+    """Return e, float32 [C, K]: for each class the mean of its prompts' embeddings from a teacher's `encode_texts`."""
     embeddings = encode([prompt for own in prompts for prompt in own]).float()
     return torch.stack([own.mean(0) for own in torch.split(embeddings, [len(own) for own in prompts])])
 
 
 def adjacency(texts: Tensor, neighbours: int | None = None) -> Tensor:
-    """A* [C, C] for texts [C, K]: each row keeps its `neighbours` largest cosines (all if None; itself counts as one).
+    """Return A* [C, C] for texts [C, K]: each row keeps its `neighbours` largest cosines (all if None; itself counts as one).
 
-    The kept ones of the other classes are scaled to sum 0.2 (a negative cosine counts as 0); the diagonal is 0.8.
+    The kept cosines to other classes are scaled to sum 0.2 (a negative cosine counts as 0); the diagonal is 0.8.
     """
     unit = normalize(texts.double(), dim=1)
     cosines = unit @ unit.T
@@ -43,13 +43,13 @@ def adjacency(texts: Tensor, neighbours: int | None = None) -> Tensor:
 
 
 def noise_weights(dimension: int, generator: torch.Generator) -> list[Tensor]:
-    """The three layers [K, 1024], [1024, 1024], [1024, K], each from U(-1/sqrt(out), 1/sqrt(out)), on the generator's device."""
+    """Return layers [K, 1024], [1024, 1024], [1024, K], each from U(-1/sqrt(out), 1/sqrt(out)), on the generator's device."""
     shapes = [(dimension, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, dimension)]
     return [(2 * torch.rand(shape, generator=generator) - 1) / shape[1] ** 0.5 for shape in shapes]
 
 
 def class_embeddings(texts: Tensor, weights: Sequence[Tensor] | None, neighbours: int | None = None) -> Tensor:
-    """Unit vectors t [C, K] of texts [C, K]; with weights, each class carries noise from its neighbours."""
+    """Return unit vectors t [C, K] of texts [C, K]; with weights, each class carries noise from its neighbours."""
     if weights is None:
         return normalize(texts, dim=1)
     mix, hidden = adjacency(texts, neighbours), texts

@@ -32,8 +32,8 @@ BATCH = 256  # images
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What is chosen; the names are those of DAMP's options."""
+class DampSettings:
+    """The options of DAMP that tuning chooses."""
 
     temperature: float
     global_threshold: float
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Figures:
-    """How good the pseudo-labels of a setting are, 0 to 1."""
+    """Quality of the pseudo-labels of a setting, 0 to 1."""
 
     precision: float
     recall: float
@@ -53,27 +53,27 @@ class Figures:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried and chosen."""
+    """The settings before tuning, the chosen ones, and the best of every temperature."""
 
     basis: Literal["complete", "estimated"]  # estimated: from observed labels alone
     images: int
-    before: tuple[Setting, Figures]
-    chosen: tuple[Setting, Figures]
-    tried: tuple[tuple[Setting, Figures], ...]  # the best of every temperature
+    before: tuple[DampSettings, Figures]
+    chosen: tuple[DampSettings, Figures]
+    tried: tuple[tuple[DampSettings, Figures], ...]  # the best of every temperature
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Images to judge settings by."""
+    """Images on which settings are evaluated."""
 
     embeddings: Tensor  # [N, V, K], of unit length
     classes: Tensor  # [C, K] likewise
-    observed: Tensor  # int8 [N, C]: what the rule may know
+    observed: Tensor  # int8 [N, C]: the labels that the rule may use
     local_threshold: float
     released_code: bool = False
 
     def finals(self, temperature: float) -> tuple[Floats, Floats]:
-        """(final, average) [N, C]."""
+        """Return final and average scores, [N, C] each."""
         parts = [
             final_scores(
                 *scores(self.embeddings[at : at + BATCH], self.classes, temperature),
@@ -87,15 +87,17 @@ class Sample:
         return final, average
 
 
-def tune_complete(sample: Sample, truth: npt.NDArray[np.int8], before: Setting) -> Tuning:
-    """The best setting for images whose labels [N, C] are all known; those that the rule knows do not count."""
+def tune_complete(sample: Sample, truth: npt.NDArray[np.int8], before: DampSettings) -> Tuning:
+    """Return the best setting for images whose labels [N, C] are all known; labels that the rule uses do not count."""
     counted = sample.observed.numpy() == 0
     mass = ((truth == 1) & counted).astype(np.float64)
     return _Search(sample, before).run(mass, counted, "complete")
 
 
-def tune_estimated(sample: Sample, observed: npt.NDArray[np.int8], before: Setting, expected_positives: float | None) -> Tuning:
-    """The best setting judged by the observed labels [N, C] alone, of which `sample` must know nothing."""
+def tune_estimated(
+    sample: Sample, observed: npt.NDArray[np.int8], before: DampSettings, expected_positives: float | None
+) -> Tuning:
+    """Return the best setting by the observed labels [N, C] alone, which `sample` must not contain."""
     search = _Search(sample, before)
     counted = np.broadcast_to(telling(observed)[:, None], observed.shape)
     mass = estimated_mass(observed, lambda mass: search.found(search.best(mass, counted)), expected_positives)
@@ -103,77 +105,77 @@ def tune_estimated(sample: Sample, observed: npt.NDArray[np.int8], before: Setti
 
 
 class _Tried(NamedTuple):
-    setting: Setting
+    setting: DampSettings
     f1: float
     precision: float
 
 
-def _best(tried: Sequence[_Tried]) -> Setting:
-    """The most precise of those with nearly the best F1: a wrong pseudo-label does more harm than a missing one."""
+def _best(tried: Sequence[_Tried]) -> DampSettings:
+    """Return the most precise setting with nearly the best F1: a wrong pseudo-label does more harm than a missing one."""
     enough = NEAR * max(one.f1 for one in tried)
     return max((one for one in tried if one.f1 >= enough), key=lambda one: (one.precision, one.f1)).setting
 
 
 class _Search:
-    """All settings on one sample; what a temperature gives is computed once."""
+    """All settings on one sample; scores are computed once per temperature."""
 
-    def __init__(self, sample: Sample, before: Setting) -> None:
+    def __init__(self, sample: Sample, before: DampSettings) -> None:
         self.before = before
         self.count, self.width = sample.observed.shape
         self.finals, self.averages = {}, {}
         for temperature in sorted({*TEMPERATURES, before.temperature}):
             self.finals[temperature], self.averages[temperature] = sample.finals(temperature)
-        self.places = {t: rank(torch.from_numpy(final), descending=True).numpy() for t, final in self.finals.items()}
+        self.ranks = {t: rank(torch.from_numpy(final), descending=True).numpy() for t, final in self.finals.items()}
         self.top_ks = [k for k in TOP_KS if k <= self.width] or [self.width]
 
     def run(self, mass: Floats, counted: Flags, basis: Literal["complete", "estimated"]) -> Tuning:
-        """The tuning for positives of this mass [N, C] among the cells that count [N, C]."""
+        """Return the tuning for positives of this weight [N, C] among the counted cells [N, C]."""
         by_temperature = [list(self._all_at(temperature, mass, counted)) for temperature in TEMPERATURES]
         shown = [_best(tried) for tried in by_temperature]
-        # Where all that there is has been observed, every setting is as good.
+        # If every positive has been observed, all settings are equally good.
         chosen = _best([one for tried in by_temperature for one in tried]) if mass.any() else self.before
 
-        def judged(setting: Setting) -> tuple[Setting, Figures]:
+        def evaluated(setting: DampSettings) -> tuple[DampSettings, Figures]:
             return setting, self.figures(setting, mass, counted)
 
-        return Tuning(basis, self.count, judged(self.before), judged(chosen), tuple(map(judged, shown)))
+        return Tuning(basis, self.count, evaluated(self.before), evaluated(chosen), tuple(map(evaluated, shown)))
 
-    def best(self, mass: Floats, counted: Flags) -> Setting:
-        """The setting to take."""
+    def best(self, mass: Floats, counted: Flags) -> DampSettings:
+        """Return the best setting."""
         return _best([one for temperature in TEMPERATURES for one in self._all_at(temperature, mass, counted)])
 
     def _all_at(self, temperature: float, mass: Floats, counted: Flags) -> Iterator[_Tried]:
-        """Every setting with this temperature."""
-        final, place = self.finals[temperature], self.places[temperature]
-        near = place < self.top_ks[-1]
+        """Yield every setting with this temperature."""
+        final, rank_of = self.finals[temperature], self.ranks[temperature]
+        near = rank_of < self.top_ks[-1]
         order = np.argsort(-final[near], kind="stable")
-        ranked, places = final[near][order], place[near][order]
+        ranked, ranks = final[near][order], rank_of[near][order]
         masses, counts = mass[near][order], counted[near][order]
         ends = len(ranked) - np.searchsorted(ranked[::-1], np.array(THRESHOLDS, ranked.dtype), side="left")
         fraction = self._fraction(temperature, mass)
         for k in self.top_ks:
-            is_in = places < k
+            is_in = ranks < k
             claims = np.concatenate([[0], np.cumsum(counts & is_in)])[ends]
             hits = np.minimum(np.concatenate([[0.0], np.cumsum(masses * is_in)])[ends], claims)
             f1, precision = 2 * hits / np.maximum(claims + mass.sum(), 1e-9), hits / np.maximum(claims, 1)
             for at, threshold in enumerate(THRESHOLDS):
-                yield _Tried(Setting(temperature, threshold, k, fraction), float(f1[at]), float(precision[at]))
+                yield _Tried(DampSettings(temperature, threshold, k, fraction), float(f1[at]), float(precision[at]))
 
     def _fraction(self, temperature: float, mass: Floats) -> float:
-        """The largest share of negatives that takes few positives."""
+        """Return the largest share of negatives that includes few positives."""
         place = rank(torch.from_numpy(self.averages[temperature]), descending=False).numpy()
         taken = np.cumsum(np.bincount(place.ravel(), mass.ravel(), self.width)) / max(mass.sum(), 1e-9)
         counts = {fraction: lowest_count(fraction, self.width) for fraction in FRACTIONS}
         return max(fraction for fraction, n in counts.items() if n == 0 or taken[n - 1] <= TAKEN)
 
-    def found(self, setting: Setting) -> Flags:
-        """The positive pseudo-labels [N, C] of a setting, before negative ones are taken away."""
+    def found(self, setting: DampSettings) -> Flags:
+        """Return the positive pseudo-labels [N, C] of a setting, before negative ones are removed."""
         t = setting.temperature
-        result: Flags = (self.places[t] < setting.top_k) & (self.finals[t] >= setting.global_threshold)
+        result: Flags = (self.ranks[t] < setting.top_k) & (self.finals[t] >= setting.global_threshold)
         return result
 
-    def figures(self, setting: Setting, mass: Floats, counted: Flags) -> Figures:
-        """The figures of a setting."""
+    def figures(self, setting: DampSettings, mass: Floats, counted: Flags) -> Figures:
+        """Return the figures of a setting."""
         place = rank(torch.from_numpy(self.averages[setting.temperature]), descending=False).numpy()
         negative = place < lowest_count(setting.negative_fraction, self.width)
         found = self.found(setting) & ~negative & counted

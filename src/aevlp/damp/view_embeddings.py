@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 
 from aevlp.core.engine import teacher_precision
@@ -29,9 +30,6 @@ from aevlp.models.teacher import Teacher, load_teacher
 from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
 from aevlp.store.fill import fill, shard_job
 
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-
 Compute = Callable[[Tensor, Tensor], Tensor]
 """(rows [B] of the split, their embeddings [B, V, K] on the device) -> [B, C]."""
 
@@ -49,7 +47,7 @@ class ViewKey(Key):
 
     @property
     def vectors(self) -> int:
-        """The whole image and its tiles."""
+        """V: the whole image and its tiles."""
         return self.views.count
 
 
@@ -125,17 +123,17 @@ class ViewEmbeddings:
         return other
 
     def fill(self) -> None:
-        """Scores what the store lacks."""
+        """Compute the embeddings that the store lacks."""
         if self.store is not None:
             fill(self.store, self.images, self.draws, self.scorer, self.accelerator)
 
     def seen(self, epoch: int, shard: int) -> Embeddings:
-        """Float16 [images of the shard, V, K] as the store has them for epoch 1, 2, ..."""
+        """Return the stored embeddings of a shard for epoch 1, 2, ...: float16 [images of the shard, V, K]."""
         assert self.store is not None
         return self.store.read(epoch - 1, shard) if epoch <= self.draws else self._recombined(self.store, epoch, shard)
 
     def _recombined(self, store: EmbeddingStore, epoch: int, shard: int) -> Embeddings:
-        """Each view from a draw of its own, so that the set of views is new though no view is."""
+        """Take each view from a random draw: the combination is new although no view is."""
         rng = np.random.default_rng(seed_for(self.seed, "recombination", epoch, shard))
         chosen = rng.integers(self.draws, size=(len(self.shards[shard]), self.scorer.settings.count))
         mixed = store.read(0, shard).copy()
@@ -144,7 +142,7 @@ class ViewEmbeddings:
         return mixed
 
     def sample(self, most: int) -> tuple[npt.NDArray[np.intp], Tensor]:
-        """(rows [M] of the images looked at, evenly spread and at most so many; float32 [M, V, K]): the first draw, stored."""
+        """Return (rows [M], embeddings float32 [M, V, K]) of at most `most` evenly spread images in the stored first draw."""
         rows = np.unique(np.linspace(0, len(self.images.names) - 1, most).round().astype(np.intp))
         parts = [
             np.array(self.seen(1, shard)[rows[(rows >= own.start) & (rows < own.stop)] - own.start], dtype=np.float32)
@@ -153,16 +151,16 @@ class ViewEmbeddings:
         return rows, torch.from_numpy(np.concatenate(parts))
 
     def labels(self, epoch: int, label: Compute) -> Tensor:
-        """Int8 [N, C]: the labels that `label` makes of the views of epoch 1, 2, ..."""
+        """Return the labels that `label` computes from the views of epoch 1, 2, ...: int8 [N, C]."""
         return self._table(epoch, label, torch.int32).to(torch.int8)
 
     def mean_scores(self, score: Compute) -> Tensor:
-        """Float32 [N, C]: what `score` makes of the views, on average over the draws."""
+        """Return the scores that `score` computes from the views, averaged over the draws: float32 [N, C]."""
         tables = [self._table(draw, score, torch.float32) for draw in range(1, self.draws + 1)]
         return torch.stack(tables).mean(0)
 
     def _table(self, epoch: int, compute: Compute, kind: torch.dtype) -> Tensor:
-        """[N, C] on the CPU: what `compute` makes of the views of epoch 1, 2, ...; the processes share the work."""
+        """Return `compute` of the views of epoch 1, 2, ..., [N, C] on the CPU; the processes share the work."""
         device = self.accelerator.device
         table = torch.zeros(self.split.observed.shape, dtype=kind, device=device)
         row_of = self._rows()
@@ -187,25 +185,25 @@ class ViewEmbeddings:
         return shared.cpu()
 
     def _rows(self) -> Tensor:
-        """Int64 [images looked at]: where each is in the split; -1: nowhere."""
+        """Return the row in the split of each embedded image, int64; -1 if it is not in the split."""
         if self.images is self.split:
             return torch.arange(len(self.images.names))
-        place = {name: row for row, name in enumerate(self.split.names)}
-        return torch.tensor([place.get(name, -1) for name in self.images.names])
+        row_of = {name: row for row, name in enumerate(self.split.names)}
+        return torch.tensor([row_of.get(name, -1) for name in self.images.names])
 
     def state_dict(self) -> dict[str, Any]:
-        """How the teacher looked, for a checkpoint."""
+        """Return the teacher's precision and prompts for a checkpoint."""
         return {"precision": self.precision, "prompts": self.prompts}
 
     def check(self, state: Mapping[str, Any]) -> None:
-        """Refuses to go on where the teacher looked otherwise before; `state` may hold more."""
+        """Refuse to continue with another precision or other prompts than in `state`, which may hold more."""
         if state["precision"] != self.precision:
             raise UserError(
                 f"--resume: the teacher computed in {state['precision']} and would now in {self.precision}; "
-                "use the same kind of device, or start anew"
+                "use the same kind of device, or start a new run"
             )
         if state.get("prompts", self.prompts) != self.prompts:  # not in checkpoints of 0.4.0
             raise UserError(
                 f"--resume: the prompts in {self.options.prompts} are not those that the run was started with; "
-                "put these back, or start anew"
+                "restore those, or start a new run"
             )

@@ -1,10 +1,10 @@
-"""Views of an image: the whole and its tiles, a pure function of (seed, draw, image name, image size).
+"""Views of an image, the whole and its tiles: a pure function of (seed, draw, image name, image size).
 
 | symbol | argument | meaning                                             |
 | ------ | -------- | --------------------------------------------------- |
 | g      | grid     | the image is cut into g x g cells                   |
 | r      | overlap  | greatest share of its size by which a cell is grown |
-| T      | augment  | flip, and now and then one weak change              |
+| T      | augment  | a flip, and sometimes one weak augmentation         |
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from aevlp.damp.augment import changed
+from aevlp.damp.augment import augmented
 from aevlp.data.images import open_rgb
 
 FLIP_SHARE = 0.5
-CHANGE_SHARE = 0.2
+AUGMENT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """All that decides a view's pixels, but for the draw and the image."""
+    """Everything that the pixels of a view depend on, except the draw and the image."""
 
     size: int
     grid: int
@@ -47,19 +47,19 @@ class ViewSettings:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to cut from one image and how to change it; the random part of V views, drawn before any pixel is touched."""
+    """The random part of the V views of one image, drawn before any pixel is computed."""
 
     boxes: Tensor  # [V, 4], pixels
     flipped: npt.NDArray[np.bool_]  # [V]
-    change: npt.NDArray[np.int64]  # [V]: 0 none, 1 rotation, 2 colour jitter, 3 sharpness, 4 autocontrast
+    augmentation: npt.NDArray[np.int64]  # [V]: 0 none, 1 rotation, 2 colour jitter, 3 sharpness, 4 autocontrast
     amounts: npt.NDArray[np.float64]  # [V, 4] in [-1, 1): the angle; brightness, contrast, saturation, hue
 
 
 def boxes(width: float, height: float, grid: int, rng: np.random.Generator | torch.Generator, overlap: float = 0.2) -> Tensor:
-    """Float [grid * grid + 1, 4]: the whole image, then the tiles row by row; left, top, right, bottom, in pixels.
+    """Return float [grid * grid + 1, 4]: the whole image, then the tiles row by row; left, top, right, bottom, in pixels.
 
     Each cell grows on its left and right by one draw from U(0, overlap) of its width, on its top and bottom by one draw of its
-    height; what leaves the image is cut off.
+    height. The boxes are clipped to the image.
     """
     cells = grid * grid
     if isinstance(rng, torch.Generator):
@@ -76,7 +76,7 @@ def boxes(width: float, height: float, grid: int, rng: np.random.Generator | tor
 
 
 def floor_boxes(width: int, height: int, grid: int) -> Tensor:
-    """The boxes of the released code: cells of width // grid by height // grid pixels; the last columns and rows are lost."""
+    """Return the boxes of the released code: cells of width // grid by height // grid pixels, without the rest."""
     cell = torch.tensor([max(width // grid, 1), max(height // grid, 1)])
     last = torch.tensor([width - 1, height - 1])  # an image of fewer pixels than cells repeats its last one
     rows, columns = torch.meshgrid(torch.arange(grid), torch.arange(grid), indexing="ij")
@@ -85,37 +85,37 @@ def floor_boxes(width: int, height: int, grid: int) -> Tensor:
 
 
 def _generator(seed: int, draw: int, name: str) -> np.random.Generator:
-    """The generator of one image in one draw; it does not depend on the other images or on any order."""
+    """Return the generator of one image in one draw; it does not depend on other images or on their order."""
     identity = np.frombuffer(blake2b(os.fsencode(name), digest_size=16).digest(), dtype="<u4")
     return np.random.default_rng([seed, draw, *identity.tolist()])
 
 
 def plan_views(settings: ViewSettings, draw: int, name: str, width: int, height: int) -> Plan:
-    """The views of the image called `name` in the given draw (0 for the first epoch)."""
+    """Return the plan of the image called `name` in the given draw (0 for the first epoch)."""
     rng = _generator(settings.seed, draw, name)
     cut = boxes(width, height, settings.grid, rng, settings.overlap)
     flipped = rng.random(settings.count) < FLIP_SHARE
-    change = np.where(rng.random(settings.count) < CHANGE_SHARE, rng.integers(1, 5, settings.count), 0)
+    augmentation = np.where(rng.random(settings.count) < AUGMENT_SHARE, rng.integers(1, 5, settings.count), 0)
     amounts = rng.uniform(-1, 1, (settings.count, 4))
     if settings.released_code:
-        cut, change = floor_boxes(width, height, settings.grid), np.zeros_like(change)
+        cut, augmentation = floor_boxes(width, height, settings.grid), np.zeros_like(augmentation)
     if not settings.augment:
-        flipped, change = np.zeros_like(flipped), np.zeros_like(change)
-    return Plan(cut, flipped, change, amounts)
+        flipped, augmentation = np.zeros_like(flipped), np.zeros_like(augmentation)
+    return Plan(cut, flipped, augmentation, amounts)
 
 
 def _box(edges: Sequence[float], width: int, height: int) -> tuple[int, int, int, int]:
-    """Left, top, right, bottom of a box in whole pixels: at least one each way."""
+    """Return left, top, right, bottom of a box in whole pixels, at least one wide and high."""
     left, top = min(round(edges[0]), width - 1), min(round(edges[1]), height - 1)
     return left, top, max(round(edges[2]), left + 1), max(round(edges[3]), top + 1)
 
 
 _RESIZE = {"bilinear": torch.ops.aten._upsample_bilinear2d_aa.out, "bicubic": torch.ops.aten._upsample_bicubic2d_aa.out}
-"""What `interpolate` calls. Into memory that is there already it takes half the time."""
+"""The operators behind `interpolate`; writing into existing memory takes half the time."""
 
 
 def _resize(pixels: Tensor, mode: str, out: Tensor) -> None:
-    """Fills `out`, uint8 [S, S, 3], with an antialiased resize of uint8 [h, w, 3]."""
+    """Fill `out`, uint8 [S, S, 3], with an antialiased resize of uint8 [h, w, 3]."""
     x, y = pixels.permute(2, 0, 1)[None], out.permute(2, 0, 1)[None]
     if pixels.device.type == "cpu":
         _RESIZE[mode](x, list(out.shape[:2]), False, None, None, out=y)
@@ -124,38 +124,38 @@ def _resize(pixels: Tensor, mode: str, out: Tensor) -> None:
 
 
 def resized_as_floats(x: Tensor, size: int, mode: str) -> Tensor:
-    """Whole numbers 0 to 255, float [1, 3, size, size], of uint8 [1, 3, h, w]: for devices that do not resize bytes."""
+    """Resize uint8 [1, 3, h, w] to whole numbers 0..255, float [1, 3, size, size], on devices that do not resize bytes."""
     resized: Tensor = interpolate(x.float(), (size, size), mode=mode, antialias=True)
     return resized.round_().clamp_(0, 255)
 
 
 def render(pixels: Tensor, plan: Plan, settings: ViewSettings, out: Tensor | None = None) -> Tensor:
-    """Uint8 [V, size, size, 3]: the views of an image, uint8 [height, width, 3], on its device; into `out` if it is given.
+    """Return the views of an image, uint8 [height, width, 3], on its device: uint8 [V, size, size, 3], in `out` if given.
 
-    Boxes are cut at whole pixels. A view is one cut and one resize, and no more where nothing more was drawn.
+    Boxes are cut at whole pixels. A view costs one cut and one resize, and more only if an augmentation was drawn.
     """
     height, width, _ = pixels.shape
     if out is None:
         out = pixels.new_empty((settings.count, settings.size, settings.size, 3))
     mode = "bilinear" if settings.released_code else "bicubic"
-    for view, edges, flipped, change, amounts in zip(
-        out, plan.boxes.tolist(), plan.flipped.tolist(), plan.change.tolist(), plan.amounts.tolist(), strict=True
+    for view, edges, flipped, augmentation, amounts in zip(
+        out, plan.boxes.tolist(), plan.flipped.tolist(), plan.augmentation.tolist(), plan.amounts.tolist(), strict=True
     ):
         left, top, right, bottom = _box(edges, width, height)
         cut = pixels[top:bottom, left:right]
-        # Turned round while it is small; contiguous either way, for which the resizing of bytes is several times faster.
+        # Flipped while it is small; contiguous in both cases, for which resizing bytes is several times faster.
         _resize(cut.flip(1) if flipped else cut.contiguous(), mode, view)
-        if change:
-            view.copy_(changed(view, change, amounts))
+        if augmentation:
+            view.copy_(augmented(view, augmentation, amounts))
     return out
 
 
 def decode(path: Path, settings: ViewSettings) -> Tensor:
-    """Uint8 [height, width, 3]: the pixels of an image file, decoded once, no larger than its tiles need."""
+    """Return the pixels of an image file, uint8 [height, width, 3], no larger than its tiles need."""
     return torch.from_numpy(np.array(open_rgb(path, at_least=max(settings.grid, 1) * settings.size)))
 
 
 def views(path: Path, name: str, draw: int, settings: ViewSettings) -> Tensor:
-    """Uint8 [V, size, size, 3]: the views of an image file in one draw."""
+    """Return the views of an image file in one draw, uint8 [V, size, size, 3]."""
     pixels = decode(path, settings)
     return render(pixels, plan_views(settings, draw, name, pixels.shape[1], pixels.shape[0]), settings)

@@ -80,12 +80,12 @@ class Damp(Source):
         """Tune the settings on fully labelled validation images or, without them, on the observed labels."""
         import torch
 
-        from aevlp.damp.tuning import Sample, Setting, tune_complete, tune_estimated
+        from aevlp.damp.tuning import DampSettings, Sample, tune_complete, tune_estimated
 
         if self.views.store is None:
             raise UserError("--store none: settings are chosen from stored views; name a folder")
         options, context = self.options, self.context
-        before = Setting(**{f.name: getattr(options, f.name) for f in fields(Setting)})
+        before = DampSettings(**{f.name: getattr(options, f.name) for f in fields(DampSettings)})
         how = (options.local_threshold, self.released_code)
         observed, val = context.split.observed, context.validation
         if val is not None and val.truth is not None:

@@ -35,8 +35,8 @@ def views_of(
         view = crop.resize((size, size), Image.Resampling.BICUBIC)
         if plan.flipped[number]:
             view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        if plan.change[number]:
-            view = _changed(view, int(plan.change[number]), plan.amounts[number].tolist())
+        if plan.augmentation[number]:
+            view = _changed(view, int(plan.augmentation[number]), plan.amounts[number].tolist())
         made.append(_normalised(_to_tensor(view), mean, std))
     return torch.stack(made)
 
