@@ -1,9 +1,8 @@
-"""Facts of the benchmarks that the literature on missing labels reports on: how large each is, and where it comes from."""
+"""Facts about the benchmarks that the literature on missing labels reports on: sizes, class names and sources."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import yaml
 
@@ -15,7 +14,7 @@ PROMPT_TABLES = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Counts:
-    """What the field expects of a split."""
+    """The published size of a split."""
 
     images: int
     labels_per_image: float | None = None
@@ -34,11 +33,11 @@ class Benchmark:
     """The split that results are reported on, which the benchmark itself may call val."""
     class_count: int
     page: str
-    """Where it is published."""
+    """Address of the page that publishes it."""
     archives: Mapping[str, str]
-    """What there is -> the official file that holds it."""
+    """Piece -> the official file that holds it."""
     remark: str | None = None
-    """What somebody who compares counts should know."""
+    """A caveat for whoever compares counts."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -46,7 +45,7 @@ class Benchmark:
         return benchmark_classes(self.name)
 
     def source(self, piece: str) -> str:
-        """For the end of a message: where an official piece comes from."""
+        """Return the origin of an official piece, for the end of a message."""
         return f"it is in {self.archives[piece]} (see {self.page})"
 
 
@@ -57,72 +56,64 @@ def benchmark_classes(name: str) -> tuple[str, ...]:
     return tuple(key.value for key, _ in table.value)
 
 
-def _benchmark(
-    name: str,
-    title: str,
-    train: Counts,
-    test: Counts,
-    class_count: int,
-    page: str,
-    *,
-    remark: str | None = None,
-    **archives: str,
-) -> Benchmark:
-    return Benchmark(name, title, train, test, class_count, page, MappingProxyType(archives), remark)
-
-
-VOC = _benchmark(
+VOC = Benchmark(
     "voc",
     "PASCAL VOC 2012",
-    Counts(5_717, 1.457),
-    Counts(5_823, 1.434),
-    20,
-    "http://host.robots.ox.ac.uk/pascal/VOC/",
-    VOC2012="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
-    VOC2007="http://host.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtrainval_06-Nov-2007.tar",
+    train=Counts(5_717, 1.457),
+    test=Counts(5_823, 1.434),
+    class_count=20,
+    page="http://host.robots.ox.ac.uk/pascal/VOC/",
+    archives={
+        "VOC2012": "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
+        "VOC2007": "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtrainval_06-Nov-2007.tar",
+    },
 )
-COCO = _benchmark(
+COCO = Benchmark(
     "coco",
     "COCO 2014",
-    Counts(82_081),
-    Counts(40_137),
-    80,
-    "https://cocodataset.org/#download",
-    annotations2014="http://images.cocodataset.org/annotations/annotations_trainval2014.zip",
-    annotations2017="http://images.cocodataset.org/annotations/annotations_trainval2017.zip",
-    train2014="http://images.cocodataset.org/zips/train2014.zip",
-    val2014="http://images.cocodataset.org/zips/val2014.zip",
-    train2017="http://images.cocodataset.org/zips/train2017.zip",
-    val2017="http://images.cocodataset.org/zips/val2017.zip",
+    train=Counts(82_081),
+    test=Counts(40_137),
+    class_count=80,
+    page="https://cocodataset.org/#download",
+    archives={
+        "annotations2014": "http://images.cocodataset.org/annotations/annotations_trainval2014.zip",
+        "annotations2017": "http://images.cocodataset.org/annotations/annotations_trainval2017.zip",
+        "train2014": "http://images.cocodataset.org/zips/train2014.zip",
+        "val2014": "http://images.cocodataset.org/zips/val2014.zip",
+        "train2017": "http://images.cocodataset.org/zips/train2017.zip",
+        "val2017": "http://images.cocodataset.org/zips/val2017.zip",
+    },
 )
-NUS = _benchmark(
+NUS = Benchmark(
     "nus",
     "NUS-WIDE",
-    Counts(150_000),
-    Counts(60_260),
-    81,
-    "https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html",
+    train=Counts(150_000),
+    test=Counts(60_260),
+    class_count=81,
+    page="https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html",
+    archives={
+        "image_list": "ImageList.zip",
+        "labels": "Groundtruth.zip",
+        "concepts": "ConceptsList.zip",
+        "images": "the archive of images sent on request (Flickr/)",
+    },
     remark="published results are on a set exchanged as formatted .npy files (150,000 and 60,260 images); "
     "the official lists name 161,789 and 107,859",
-    image_list="ImageList.zip",
-    labels="Groundtruth.zip",
-    concepts="ConceptsList.zip",
-    images="the archive of images sent on request (Flickr/)",
 )
-CUB = _benchmark(
+CUB = Benchmark(
     "cub",
     "CUB-200-2011",
-    Counts(5_994),
-    Counts(5_794),
-    312,
-    "https://www.vision.caltech.edu/datasets/cub_200_2011/",
-    everything="CUB_200_2011.tgz",
+    train=Counts(5_994),
+    test=Counts(5_794),
+    class_count=312,
+    page="https://www.vision.caltech.edu/datasets/cub_200_2011/",
+    archives={"everything": "CUB_200_2011.tgz"},
 )
 BENCHMARKS = (VOC, COCO, NUS, CUB)
 
 
 def benchmark_of(kind: str, classes: Collection[str]) -> Benchmark | None:
-    """The benchmark that an image set is, by its reader or, in any order, exactly its class names; None if it is none."""
+    """Return the benchmark that an image set is, by its reader or by exactly its class names in any order; None if it is none."""
     for benchmark in BENCHMARKS:
         if kind == benchmark.name:
             return benchmark
