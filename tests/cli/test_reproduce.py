@@ -190,8 +190,8 @@ def pretended(monkeypatch):
 
     def pretend(maps):
         def train(config, data, run, *, resume, accelerator):
+            from aevlp.data.dataset import data_fingerprint
             from aevlp.data.load import load
-            from aevlp.data.splits import data_fingerprint
 
             value = maps.get(config.method.name, 50.0)
             if isinstance(value, Exception):

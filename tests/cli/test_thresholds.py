@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 from aevlp.cli.main import main
 from aevlp.config.options import ThresholdOptions
 from aevlp.data import prepare, read
-from aevlp.data.splits import complete_split
+from aevlp.data.dataset import complete_split
 from aevlp.training.thresholds import fit_thresholds, read_thresholds
 from tests.cli.run import aevlp, refused
 from tests.colours import COLOURS, write_world

@@ -183,7 +183,7 @@ def test_incomplete_labels_make_validation_a_lower_bound(capsys, tmp_path, small
 def test_expected_positives_come_from_complete_validation_labels(capsys, world, small, tmp_path):
     aevlp(capsys, "train", world, "--out", tmp_path / "run", *small)
     rows = list(csv.DictReader((world / "labels.csv").open()))
-    from aevlp.data.splits import hold_out
+    from aevlp.data.dataset import hold_out
 
     train = [row for row in rows if row["split"] == "train"]
     held = [len(train[i]["labels"].split(";")) for i in hold_out(len(train))[1]]

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from aevlp.config.config import Config
 from aevlp.damp.options import DampOptions
-from aevlp.data.splits import hold_out
+from aevlp.data.dataset import hold_out
 
 RATE = 10e12
 """Operations per second that a GPU is taken to sustain; a multiplication and an addition are two."""

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from aevlp.core.errors import UserError
-from aevlp.data.check import PerImage, Report, SplitReport, check, render
+from aevlp.data.check import PerImage, Report, SplitReport, render, report_on
 
 Pictures = Callable[[list[str]], Path]
 
@@ -22,7 +22,7 @@ def animals(pictures: Pictures, extra: str = "") -> Path:
 
 def test_what_was_understood(pictures: Pictures) -> None:
     root = animals(pictures)
-    report = check(root)
+    report = report_on(root)
     assert (report.path, report.kind, report.images, report.classes) == (root, "table", 12, ("cat", "dog", "zebra"))
     assert report.splits == (
         SplitReport("train", 10, PerImage(1.2, 0, 2), PerImage(0.0, 0, 0), 1),
@@ -38,17 +38,17 @@ def test_what_was_understood(pictures: Pictures) -> None:
 
 def test_options_are_taken_into_account(pictures: Pictures) -> None:
     root = animals(pictures)
-    assert check(root, observe="single").splits[0].positives == PerImage(0.9, 0, 1)
-    assert check(root, zeros="negative").splits[0].negatives == PerImage(1.8, 1, 3)
+    assert report_on(root, observe="single").splits[0].positives == PerImage(0.9, 0, 1)
+    assert report_on(root, zeros="negative").splits[0].negatives == PerImage(1.8, 1, 3)
     with pytest.raises(UserError, match="unknown format 'tabel'"):
-        check(root, "tabel")
+        report_on(root, "tabel")
 
 
 def test_unreadable_files_are_a_problem(pictures: Pictures) -> None:
     root = animals(pictures)
     (root / "3.png").write_bytes(b"")
     (root / "11.png").write_text("hello")
-    report = check(root)
+    report = report_on(root)
     assert report.unreadable == {"3.png": "an empty file", "11.png": "not an image, or of an unknown format"}
     assert report.problems[0] == (
         "2 of 12 images cannot be read; replace or remove them, or leave them out with --bad-images skip"
@@ -60,7 +60,7 @@ def test_two_empty_files_are_not_called_duplicates(pictures: Pictures) -> None:
     root = animals(pictures)
     (root / "3.png").write_bytes(b"")
     (root / "4.png").write_bytes(b"")
-    assert check(root).duplicates == ()
+    assert report_on(root).duplicates == ()
 
 
 def test_duplicates_and_leaks(pictures: Pictures) -> None:
@@ -68,7 +68,7 @@ def test_duplicates_and_leaks(pictures: Pictures) -> None:
     shutil.copy(root / "0.png", root / "5.png")
     shutil.copy(root / "0.png", root / "6.png")
     shutil.copy(root / "1.png", root / "10.png")
-    report = check(root)
+    report = report_on(root)
     assert report.duplicates == (("0.png", "5.png", "6.png"), ("1.png", "10.png"))
     assert report.leaks == (("1.png", "10.png"),)
     text = render(report)
@@ -84,33 +84,27 @@ def test_files_that_differ_in_the_middle_only_are_not_duplicates(tmp_path: Path)
         for i in range(3):
             image.putpixel((50, 50), (i, 0, 0))
             image.save(tmp_path / name / f"{i}.bmp")
-    assert check(tmp_path).duplicates == ()
+    assert report_on(tmp_path).duplicates == ()
 
 
 def test_what_stops_training_is_a_problem(pictures: Pictures) -> None:
-    report = check(pictures(["dog/1.png", "cat/1.png"]))
+    report = report_on(pictures(["dog/1.png", "cat/1.png"]))
     assert len(report.problems) == 1
     assert "too few training images (2) to hold some out" in report.problems[0]
     assert report.held_out == 0
 
 
 def test_an_image_set_for_testing_alone(pictures: Pictures) -> None:
-    report = check(pictures(["test/dog/1.png", "test/cat/1.png"]))
+    report = report_on(pictures(["test/dog/1.png", "test/cat/1.png"]))
     assert [split.name for split in report.splits] == ["test"]
     assert report.examples == {"cat": 0, "dog": 0}
     assert "no training images" in report.problems[0]
 
 
-def test_progress_is_told(pictures: Pictures) -> None:
-    counts: list[int] = []
-    check(animals(pictures), workers=2, progress=counts.append)
-    assert counts == list(range(1, 13))
-
-
 def test_the_text(pictures: Pictures) -> None:
     root = animals(pictures)
     (root / "3.png").write_bytes(b"")
-    assert render(check(root)).startswith(
+    assert render(report_on(root)).startswith(
         f"{root}: table, 12 images, 3 classes\n"
         "\n"
         "split  images  positives per image  negatives per image  without labels\n"

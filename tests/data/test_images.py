@@ -4,7 +4,8 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -245,18 +246,26 @@ def test_the_error_survives_the_way_from_another_process() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_bad_images_finds_each_and_counts(tmp_path: Path, workers: int) -> None:
+def test_bad_images_finds_each_and_tells_progress(tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = []
     for i, (name, (make, _)) in enumerate(BAD.items()):
         corners().save(tmp_path / f"good{i}.jpg")
         (tmp_path / name).write_bytes(make())
         paths += [tmp_path / f"good{i}.jpg", tmp_path / name]
-    counts: list[int] = []
-    bad = bad_images(paths, workers, progress=counts.append)
+    told: list[int] = []
+    totals: list[int | None] = []
+
+    @contextmanager
+    def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        totals.append(total)
+        yield told.append
+
+    monkeypatch.setattr("aevlp.data.images.progress", progress)
+    bad = bad_images(paths, workers)
     assert list(bad) == list(range(1, len(paths), 2))
     for (_, reason), found in zip(BAD.values(), bad.values(), strict=True):
         assert found.startswith(reason)
-    assert counts == list(range(1, len(paths) + 1))
+    assert (totals, told) == ([len(paths)], [1] * len(paths))
 
 
 def test_bad_images_of_nothing() -> None:

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from aevlp.data.prevalence import ROUNDS, estimated_mass, observed_like, positive_mass, telling
+from aevlp.data.prevalence import ROUNDS, observed_like
+from aevlp.data.prevalence import estimated_positive_weight, positive_weight, informative_rows
 
 
 def truths(images: int = 40, classes: int = 6, seed: int = 0) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aevlp.data.splits import single_positives
+from aevlp.data.dataset import single_positives
 
 
 def shuffled(items: list[int], rng: np.random.RandomState) -> list[int]:

@@ -10,7 +10,7 @@ import torch
 from aevlp.core.errors import UserError
 from aevlp.damp.labels import scores
 from aevlp.damp.views import decode, plan_views
-from aevlp.data.splits import Dataset
+from aevlp.data.dataset import Dataset
 from aevlp.reports import collect
 from aevlp.reports import evidence as module
 from aevlp.reports.collect import collect_evidence

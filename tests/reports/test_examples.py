@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aevlp.data.table import Paths
+from aevlp.data.dataset import Paths
 from aevlp.reports import examples as module
 from aevlp.reports.examples import SplitPredictions, example_grid, most_informative
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 from aevlp.training.user_features import UserFeatures
 
 NAMES = ("a/1.jpg", "a/2.jpg", "b/3.jpg")

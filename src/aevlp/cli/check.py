@@ -20,14 +20,10 @@ def check(argv: Sequence[str]) -> None:
         parser.add_option(option)
     given = vars(parser.read(argv))
 
-    from aevlp.core.progress import progress
-    from aevlp.data import read
     from aevlp.data.check import render, report_on
 
     path, values = given["data"], {o.key.removeprefix("data."): given.get(o.key, o.default) for o in data_options}
-    table = read(path, values.pop("format"))
-    with progress("reading every image", len(table.names)) as advance:
-        report = report_on(table, path, **values, progress=lambda _: advance(1))
+    report = report_on(path, **values)
     show(render(report))
     if report.problems:
         raise UserError(f"{path}: {'; '.join(report.problems)}")

@@ -19,7 +19,7 @@ from aevlp.store.location import store_root
 from aevlp.training.run_folder import RunFolder, open_run
 
 if TYPE_CHECKING:
-    from aevlp.data.splits import Dataset
+    from aevlp.data.dataset import Dataset
     from aevlp.inference.completion.complete import Completion
 
 log = logging.getLogger("aevlp")
@@ -154,7 +154,7 @@ def _warn_of_told_labels(data: Dataset, run: RunFolder, folds: int | None) -> No
     if folds is not None or result.get("data") != str(data.train.root.resolve()):
         return
     log.warning("the model of %s was trained on labels of these images and hardly doubts them; --folds 5 avoids that", run.path)
-    from aevlp.data.splits import data_fingerprint
+    from aevlp.data.dataset import data_fingerprint
 
     if result.get("fingerprint") != data_fingerprint(data):
         log.warning("since then images, labels or their order have changed: it may have been trained on validation images too")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from aevlp.damp.tuning import Tuning
-    from aevlp.data.splits import Split
+    from aevlp.data.dataset import Split
     from aevlp.sources.damp import Damp
 
 

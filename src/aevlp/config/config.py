@@ -12,8 +12,8 @@ from aevlp.config.options import SECTIONS, RunOptions, ThresholdOptions, TrainOp
 from aevlp.core.errors import UserError
 from aevlp.core.options import Options, overlay, section_values
 from aevlp.core.processes import EngineOptions
+from aevlp.data.dataset import Split
 from aevlp.data.load import DataOptions
-from aevlp.data.splits import Split
 from aevlp.losses.registry import LossOptions
 from aevlp.models.options import ModelOptions, TeacherOptions
 from aevlp.sources import SourceContext

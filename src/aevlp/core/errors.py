@@ -33,3 +33,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), by_lower, n=1)
     return f" (did you mean '{by_lower[near[0]]}'?)" if near else ""
+
+
+def first_few(names: Iterable[str], most: int = 3) -> str:
+    """Return the first few names, separated by commas, with `...` after them if there are more."""
+    listed = list(names)
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")

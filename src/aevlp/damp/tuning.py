@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from aevlp.damp.labels import final_scores, lowest_count, rank, scores
-from aevlp.data.prevalence import estimated_mass, telling
+from aevlp.data.prevalence import estimated_positive_weight, informative_rows
 
 Floats = npt.NDArray[np.floating]
 Flags = npt.NDArray[np.bool_]

@@ -22,7 +22,7 @@ from aevlp.damp.scoring import Scorer
 from aevlp.damp.text import text_embeddings
 from aevlp.damp.views import ViewSettings
 from aevlp.data.fingerprint import set_fingerprint
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 from aevlp.models.image_settings import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.models.options import TeacherOptions
 from aevlp.models.prompts import class_prompts, digest_of

@@ -1,28 +1,28 @@
-"""What was understood of an image set, and what is wrong with it."""
+"""Check an image set: describe how it was understood, and list what is wrong with it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from aevlp.core.errors import UserError
-from aevlp.data.classes import some
-from aevlp.data.expected import Comparison, compared
+import numpy as np
+
+from aevlp.core.errors import UserError, first_few
+from aevlp.data.benchmarks import Benchmark, benchmark_of
+from aevlp.data.dataset import SPLITS, ImageTable, Labels, Observe, Zeros, hold_out, labels_of, prepare, require_examples
 from aevlp.data.images import bad_images
 from aevlp.data.readers import read
-from aevlp.data.splits import Observe, Zeros, hold_out, labels_of, prepare, require_examples
-from aevlp.data.table import SPLITS, ImageTable, Labels
 
+# The most lines that the text shows of each list; of the frequency table, at either end.
 MOST_FILES = 20
 MOST_GROUPS = 5
 MOST_CLASSES = 10
-"""How many unreadable files, groups of duplicates, and classes at either end of the frequency table are shown."""
 
 
 @dataclass(frozen=True)
 class PerImage:
-    """How many labels of one sort an image has."""
+    """The number of positives, or of negatives, that an image has."""
 
     mean: float
     least: int
@@ -31,19 +31,41 @@ class PerImage:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """One split of the table, as it will be observed."""
+    """One split of the table, as a model will observe it."""
 
     name: str
     images: int
     positives: PerImage
     negatives: PerImage
     unlabelled: int
-    """Images of which no label at all is observed."""
+    """Number of images without any observed label."""
+
+
+@dataclass(frozen=True)
+class BenchmarkStatistic:
+    """One statistic of an image set, as text, beside the value expected of the benchmark."""
+
+    name: str
+    found: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The statistics of an image set beside those of the benchmark that it is."""
+
+    benchmark: Benchmark
+    statistics: tuple[BenchmarkStatistic, ...]
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """The names of the statistics that are not as expected."""
+        return tuple(statistic.name for statistic in self.statistics if statistic.found != statistic.expected)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `aevlp check` says."""
+    """The findings of `aevlp check`."""
 
     path: Path
     kind: str
@@ -51,51 +73,30 @@ class Report:
     classes: tuple[str, ...]
     splits: tuple[SplitReport, ...]
     held_out: int
-    """How many training images become the validation part; 0 if the set has one, or cannot be trained on."""
+    """Number of training images that become the validation split; 0 if the set has one, or cannot be trained on."""
     examples: dict[str, int]
     """Class -> observed positives in the training split, before any are held out."""
     without_examples: tuple[str, ...]
-    """Classes without an observed positive among the images that are trained on."""
+    """Classes without an observed positive among the images to train on."""
     unreadable: dict[str, str]
     """Image -> reason."""
     duplicates: tuple[tuple[str, ...], ...]
     """Groups of images whose files are equal."""
     leaks: tuple[tuple[str, ...], ...]
-    """Those of the groups that lie in several splits."""
+    """The groups of equal files that lie in several splits."""
     problems: list[str]
-    """What stops training; with none, the image set is usable."""
+    """Obstacles to training; if there are none, the image set is usable."""
     notes: tuple[str, ...] = ()
-    """What the reader has to tell."""
+    """Remarks of the reader."""
     comparison: Comparison | None = None
-    """With the counts that the field expects, if the set is a benchmark."""
+    """Comparison with the published counts, if the set is a benchmark."""
 
 
-def check(
-    path: Path,
-    format: str | None = None,
-    observe: Observe = "given",
-    zeros: Zeros = "unknown",
-    *,
-    workers: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Report:
-    """A report on the image set at a path; every image is decoded. One not understood at all is a UserError."""
-    return report_on(read(path, format), path, observe, zeros, workers=workers, progress=progress)
-
-
-def report_on(
-    table: ImageTable,
-    path: Path,
-    observe: Observe = "given",
-    zeros: Zeros = "unknown",
-    *,
-    workers: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Report:
-    """The same of an image set that has been read from the path."""
-    present = [name for name in SPLITS if name in table.splits]
-    observed = {name: labels_of(table, name, observe=observe, zeros=zeros)[0] for name in present}
-    bad = bad_images(table.paths, workers, progress)
+def report_on(path: Path, format: str | None = None, observe: Observe = "given", zeros: Zeros = "unknown") -> Report:
+    """Return a report on the image set at a path; decode every image. Raise a UserError if no format fits."""
+    table = read(path, format)
+    observed = {name: labels_of(table, name, observe=observe, zeros=zeros)[0] for name in SPLITS if name in table.splits}
+    bad = bad_images(table.paths)
     problems = []
     if bad:
         problems.append(
@@ -109,12 +110,12 @@ def report_on(
         without = dataset.classes_without_positive()
         if "val" not in table.splits:
             held_out = len(hold_out(table.splits.count("train"))[1])
-        if len(without) < len(table.classes):  # with nothing observed at all, it is a set to be labelled, not trained on
+        if len(without) < len(table.classes):  # a set without any observed positive is meant for labelling, not for training
             require_examples(dataset)
     except UserError as error:
         problems.append(str(error))
-    seen = (observed["train"] == 1).sum(axis=0) if "train" in observed else [0] * len(table.classes)
-    groups = _duplicates(table, frozenset(bad))
+    examples = (observed["train"] == 1).sum(axis=0) if "train" in observed else [0] * len(table.classes)
+    duplicates = _duplicates(table, frozenset(bad))
     split_of = dict(zip(table.names, table.splits, strict=True))
     return Report(
         path=path,
@@ -123,15 +124,42 @@ def report_on(
         classes=table.classes,
         splits=tuple(_split_report(name, labels) for name, labels in observed.items()),
         held_out=held_out,
-        examples={name: int(count) for name, count in zip(table.classes, seen, strict=True)},
+        examples={name: int(count) for name, count in zip(table.classes, examples, strict=True)},
         without_examples=without,
         unreadable={table.names[row]: reason for row, reason in bad.items()},
-        duplicates=groups,
-        leaks=tuple(group for group in groups if len({split_of[name] for name in group}) > 1),
+        duplicates=duplicates,
+        leaks=tuple(group for group in duplicates if len({split_of[name] for name in group}) > 1),
         problems=problems,
         notes=table.notes,
-        comparison=compared(table),
+        comparison=compare_with_benchmark(table),
     )
+
+
+def compare_with_benchmark(table: ImageTable) -> Comparison | None:
+    """Compare an image set with the benchmark that it is; return None if it is none.
+
+    The field holds validation images out of the training images, so both count as training images. A missing split is not
+    compared. Labels per image are counted in the complete labels or, where these are not known, in the given ones.
+    """
+    benchmark = benchmark_of(table.kind, table.classes)
+    if benchmark is None:
+        return None
+    splits = np.array(table.splits)
+    positives = ((table.labels if table.truth is None else table.truth) == 1).sum(axis=1)
+    training = "train and val" if "train" in table.splits and "val" in table.splits else "train"
+    images, labels = [], []
+    for name, rows, expected in (
+        (training, splits != "test", benchmark.train),
+        ("test", splits == "test", benchmark.test),
+    ):
+        if not rows.any():
+            continue
+        images.append(BenchmarkStatistic(f"{name} images", f"{rows.sum():,}", f"{expected.images:,}"))
+        if expected.labels_per_image is not None:
+            found = f"{positives[rows].mean():.3f}"
+            labels.append(BenchmarkStatistic(f"labels per {name} image", found, f"{expected.labels_per_image:.3f}"))
+    classes = BenchmarkStatistic("classes", f"{len(table.classes)}", f"{benchmark.class_count}")
+    return Comparison(benchmark, (*images, classes, *labels))
 
 
 def _split_report(name: str, observed: Labels) -> SplitReport:
@@ -144,21 +172,20 @@ def _split_report(name: str, observed: Labels) -> SplitReport:
 
 
 def _duplicates(table: ImageTable, unreadable: frozenset[int]) -> tuple[tuple[str, ...], ...]:
-    alike: dict[str, list[int]] = defaultdict(list)
-    for row, digest in enumerate(table.digests):
+    alike: dict[str, list[str]] = defaultdict(list)
+    for row, (name, digest) in enumerate(zip(table.names, table.digests, strict=True)):
         if row not in unreadable:
-            alike[digest].append(row)
-    equal: dict[tuple[str, bytes], list[str]] = defaultdict(list)
-    for digest, group in alike.items():
-        for row in group if len(group) > 1 else ():
+            alike[digest].append(name)
+    equal: dict[bytes, list[str]] = defaultdict(list)
+    for group in alike.values():
+        for name in group if len(group) > 1 else ():
             # A digest leaves out the middle of the file, where uncompressed images with a plain border differ.
-            content = blake2b((table.root / table.names[row]).read_bytes()).digest()
-            equal[digest, content].append(table.names[row])
+            equal[blake2b((table.root / name).read_bytes()).digest()].append(name)
     return tuple(tuple(group) for group in equal.values() if len(group) > 1)
 
 
 def render(report: Report) -> str:
-    """The report as text for a terminal or a file."""
+    """Return the report as text for a terminal or a file."""
     lines = [
         f"{report.path}: {report.kind}, {report.images:,} images, {len(report.classes)} classes",
         "",
@@ -169,19 +196,24 @@ def render(report: Report) -> str:
     ]
     if report.unreadable:
         lines += ["", f"files that cannot be read ({len(report.unreadable)})"]
-        lines += [f"  {name}: {reason}" for name, reason in list(report.unreadable.items())[:MOST_FILES]]
-        lines += [f"  ... and {len(report.unreadable) - MOST_FILES} more"] * (len(report.unreadable) > MOST_FILES)
+        lines += _shortened([f"{name}: {reason}" for name, reason in report.unreadable.items()], MOST_FILES)
     if report.duplicates:
         lines += ["", f"groups of equal files ({len(report.duplicates)})"]
         # Leaks first: they are the ones that spoil results.
-        shown = sorted(report.duplicates, key=lambda group: group not in report.leaks)[:MOST_GROUPS]
-        lines += [f"  {' = '.join(group)}" + (" (in several splits)" * (group in report.leaks)) for group in shown]
-        lines += [f"  ... and {len(report.duplicates) - MOST_GROUPS} more"] * (len(report.duplicates) > MOST_GROUPS)
+        groups = sorted(report.duplicates, key=lambda group: group not in report.leaks)
+        lines += _shortened(
+            [" = ".join(group) + " (in several splits)" * (group in report.leaks) for group in groups], MOST_GROUPS
+        )
     if report.leaks:
         lines += [f"in several splits ({len(report.leaks)}), a leak: results on these images mean nothing"]
     lines += ["", *(f"Problem: {problem}" for problem in report.problems)] if report.problems else ["", "No problems found."]
-    # File names need not be valid text; what cannot be printed is shown escaped.
+    # File names need not be valid text; bytes that are not are shown escaped.
     return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
+
+
+def _shortened(lines: list[str], most: int) -> list[str]:
+    more = [f"  ... and {len(lines) - most} more"] if len(lines) > most else []
+    return [*(f"  {line}" for line in lines[:most]), *more]
 
 
 def _split_lines(report: Report) -> list[str]:
@@ -204,9 +236,8 @@ def _expected_lines(comparison: Comparison | None) -> list[str]:
         return []
     benchmark = comparison.benchmark
     rows = [(benchmark.title, "found", "expected")]
-    rows += [(f"  {figure.name}", figure.found, figure.expected) for figure in comparison.figures]
-    lines = ["", *_aligned(rows)]
-    lines.append(_verdict(comparison.differing))
+    rows += [(f"  {statistic.name}", statistic.found, statistic.expected) for statistic in comparison.statistics]
+    lines = ["", *_aligned(rows), _verdict(comparison.differing)]
     return [*lines, f"note: {benchmark.remark}"] if benchmark.remark else lines
 
 
@@ -214,7 +245,7 @@ def _verdict(differing: tuple[str, ...]) -> str:
     if not differing:
         return "all as the field expects"
     if all(name.startswith("labels per train") for name in differing):
-        return "other labels per training image than the full labels have: as it is where only some are observed"
+        return "labels per training image differ from those of the full labels, as expected where only some are observed"
     return (
         f"differs from the set that the field reports on ({', '.join(differing)}): a subset or another edition is fine, "
         "but its results do not compare with published ones"
@@ -229,12 +260,12 @@ def _class_lines(report: Report) -> list[str]:
     lines = ["training examples per class, most frequent first", *_aligned(rows)]
     if report.without_examples:
         without = report.without_examples
-        lines.append(f"classes without an example to train on ({len(without)}): {some(without, MOST_CLASSES)}")
+        lines.append(f"classes without an example to train on ({len(without)}): {first_few(without, MOST_CLASSES)}")
     return lines
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """One line per row: the first column to the left, the others to the right."""
+    """Return one line per row: the first column aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])

@@ -1,40 +1,48 @@
-"""Which files in a folder are images, by their names alone."""
+"""Find and read the files of an image set: images, text, `classes.txt`, and the pieces of a published layout."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path, PurePath
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path, PurePath, PurePosixPath
 
+from aevlp.core.errors import UserError, did_you_mean, first_few
+
+CLASSES_FILE = "classes.txt"
 IMAGE_SUFFIXES = frozenset(
     f".{suffix}"
     for suffix in ("jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "tif", "tiff", "webp", "ppm", "pgm", "pbm", "jp2")
 )
+MOST_LOOKED_FOR = 3
+"""Number of missing images that are looked for under another spelling: if files are spelt otherwise, most are."""
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder was left by a file manager or a tool, not by the user."""
+    """Return whether a file or folder was left by a file manager or a tool, not by the user."""
     return name.startswith(".") or name == "__MACOSX"
 
 
 def is_image(name: str) -> bool:
-    """Whether a file name is that of an image."""
+    """Return whether a file name is that of an image."""
     return PurePath(name).suffix.lower() in IMAGE_SUFFIXES and not is_hidden(PurePath(name).name)
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The visible folders directly inside, sorted by name."""
-    return sorted(path for path in folder.iterdir() if path.is_dir() and not is_hidden(path.name))
+    """Return the visible folders directly inside, sorted by name."""
+    with os.scandir(folder) as entries:  # knows plain files from the listing, without a query for each
+        others = [Path(entry) for entry in entries if not entry.is_file(follow_symlinks=False)]
+    return sorted(path for path in others if path.is_dir() and not is_hidden(path.name))
 
 
 def images_in(folder: Path) -> list[Path]:
-    """The images directly inside, sorted by name."""
+    """Return the images directly inside, sorted by name."""
     return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
 
 
 def images_below(folder: Path) -> Iterator[Path]:
-    """The images inside at any depth, in no particular order."""
+    """Yield the images inside at any depth, in no particular order."""
 
     def fail(error: OSError) -> None:
-        raise error  # by default, a folder that may not be read would be passed over in silence
+        raise error  # by default, `os.walk` silently skips a folder that it may not read
 
     for place, folders, files in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not is_hidden(name)]
@@ -42,5 +50,117 @@ def images_below(folder: Path) -> Iterator[Path]:
 
 
 def has_images(folder: Path) -> bool:
-    """Whether there is any image inside at any depth."""
+    """Return whether there is any image inside at any depth."""
     return next(images_below(folder), None) is not None
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file, with or without a byte order mark; line ends stay as they are."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+
+
+def read_lines(path: Path, *, newline: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file with their ends, one at a time; `newline` is that of `open`."""
+    try:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            yield from file
+    except UnicodeDecodeError:
+        read_text(path)  # raises with the byte's place in the whole file; this error counts from the last buffer
+        raise
+
+
+def fixed_classes(folder: Path) -> tuple[str, ...] | None:
+    """Return the names in `folder/classes.txt`, one per line, in their order; None without such a file."""
+    path = folder / CLASSES_FILE
+    if not path.is_file():
+        return None
+    line_of: dict[str, int] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        name = line.strip()
+        if name in line_of:
+            raise UserError(f"{path}, line {number}: '{name}' is already on line {line_of[name]}; remove one of them")
+        if name:
+            line_of[name] = number
+    if not line_of:
+        raise UserError(f"{path}: no class names in it; write one per line, or remove the file")
+    return tuple(line_of)
+
+
+def unknown_class(name: str, classes: Iterable[str], where: str) -> UserError:
+    """Return the error for a class that `classes.txt` does not name; `where` opens the message."""
+    near = did_you_mean(name, classes)
+    return UserError(f"{where}: class '{name}' is not in {CLASSES_FILE}{near}; correct the name, or add it there")
+
+
+# The pieces of a published layout. Messages name a missing piece, its path, and the `source` that it comes from.
+
+
+def require_file(path: Path, what: str, source: str) -> Path:
+    """Return the path of a file; raise if it is missing. `what` tells the user what the file holds."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: {what}; {source}")
+    return path
+
+
+def require_folder(path: Path, what: str, source: str) -> Path:
+    """Return the path of a folder; raise if it is missing. `what` tells the user what the folder holds."""
+    if not path.is_dir():
+        raise UserError(f"{path}: no such folder: {what}; {source}")
+    return path
+
+
+def missing_files(root: Path, names: Iterable[str]) -> list[str]:
+    """Return the names that do not exist; names are relative to the root, with forward slashes.
+
+    Each folder is listed once, which is much faster than one query per file for a hundred thousand files.
+    """
+    listed: dict[PurePosixPath, set[str]] = {}
+    missing = []
+    for name in names:
+        path = PurePosixPath(name)
+        if path.parent not in listed:
+            folder = root / path.parent
+            listed[path.parent] = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        if path.name not in listed[path.parent]:
+            missing.append(name)
+    return missing
+
+
+def refuse_missing_images(root: Path, names: tuple[str, ...], named_by: str, source: str) -> None:
+    """Raise if an image that a list or an annotation names does not exist."""
+    if missing := missing_files(root, names):
+        raise UserError(
+            f"{root}: {len(missing):,} of the {len(names):,} images that {named_by} do not exist ({first_few(missing)}); "
+            f"{other_spelling(root, missing)}unpack the images again, completely: {source}"
+        )
+
+
+def other_spelling(root: Path, missing: Sequence[str]) -> str:
+    """Return advice, for the middle of a message, if missing images exist with another suffix or in another case."""
+    for path in map(PurePosixPath, missing[:MOST_LOOKED_FOR]):
+        folder = root / path.parent
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if is_image(entry.name) and entry.stem.lower() == path.stem.lower():
+                return f"there is {entry.name}: rename such files, or "
+    return ""
+
+
+def refuse_empty(images: Collection[object], file: Path, split: str, source: str, what: str = "images") -> None:
+    """Raise if a file names no images for a split, which would otherwise be left out silently."""
+    if not images:
+        raise UserError(f"{file}: no {what} to {split} on; {source}")
+
+
+def refuse_repeated(names: Iterable[str], where: object, advice: str, what: str = "images") -> None:
+    """Raise if a name occurs more than once; `where` opens the message and `advice` ends it."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise UserError(f"{where}: {what} that occur more than once: {len(repeated):,} ({first_few(repeated)}); {advice}")
+
+
+def unlisted_images(folder: Path, names: Collection[str]) -> int:
+    """Return the number of images in a folder that are not among the names."""
+    listed = set(names)
+    return sum(is_image(entry.name) and entry.name not in listed for entry in folder.iterdir())

@@ -1,4 +1,4 @@
-"""Names for the contents of image files and of image sets, at the cost of two small reads per file."""
+"""Names for the content of image files and of image sets, at the cost of two small reads per file."""
 
 import os
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ BLOCK = 4096
 
 
 def digests(paths: Sequence[Path], workers: int | None = None) -> list[str]:
-    """Per file, a hash of its size, first 4 KiB and last 4 KiB: equal for equal files, and hardly ever for others."""
+    """Return, per file, a hash of its size, first 4 KiB and last 4 KiB. Equal files have equal hashes; others hardly ever."""
     return in_threads(_digest, paths, workers)
 
 
 def set_fingerprint(names: Sequence[str], digests: Sequence[str]) -> str:
-    """Hex of the names and contents, in their order."""
+    """Return a hex hash of names and digests, in their order."""
     state = blake2b(digest_size=16)
     for name, digest in zip(names, digests, strict=True):
-        # Null bytes cannot occur in either, so that no two different sets are written alike.
+        # Neither contains a null byte, so that two different sets never give the same bytes.
         state.update(os.fsencode(name) + b"\0" + digest.encode() + b"\0")
     return state.hexdigest()
 
@@ -33,5 +33,5 @@ def _digest(path: Path) -> str:
             file.seek(max(size - BLOCK, 0))
             last = file.read(BLOCK)
     except OSError:
-        return "unreadable"  # what is wrong with it is said when its pixels are wanted
+        return "unreadable"  # whoever needs its pixels reports the reason
     return blake2b(size.to_bytes(8, "little") + first + last, digest_size=16).hexdigest()

@@ -1,42 +1,53 @@
-"""Image files as RGB pixels, whatever they are; and which of many cannot be read."""
+"""Image files of any mode and orientation as RGB pixels, and the search for files that cannot be read."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
+from PIL.Image import Transpose
 
 from aevlp.core.errors import UserError
+from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
 
 ORIENTATION = 0x0112  # the EXIF tag
+UPRIGHT = {
+    2: Transpose.FLIP_LEFT_RIGHT,
+    3: Transpose.ROTATE_180,
+    4: Transpose.FLIP_TOP_BOTTOM,
+    5: Transpose.TRANSPOSE,
+    6: Transpose.ROTATE_270,
+    7: Transpose.TRANSVERSE,
+    8: Transpose.ROTATE_90,
+}
+"""EXIF orientation -> the turn that makes an image upright."""
 
-# For the whole process, since `catch_warnings` around each image is not safe in threads. What matters is in the error.
+# For the whole process, since `catch_warnings` around each image is not safe in threads. Anything that matters is an error.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 class BadImage(UserError):
     """An image file that cannot be read; `reason` is the message without the file's name and the advice."""
 
-    # One argument must do: this is how an error comes back from another process.
+    # `reason` has a default because unpickling, which brings an error back from another process, passes one argument.
     def __init__(self, message: str, reason: str | None = None) -> None:
         super().__init__(message)
         self.reason = message if reason is None else reason
 
 
 def open_rgb(path: Path, *, at_least: int | None = None) -> Image.Image:
-    """The image, upright (EXIF orientation), in mode RGB.
+    """Return the image, upright (EXIF orientation), in mode RGB.
 
     `at_least`: a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, much faster, as long as both sides keep at least
     that many pixels (an image with a smaller side comes in full size). None: every pixel.
     """
-
     try:
         with Image.open(path) as image:
             if at_least is not None:
-                image.draft(None, (at_least, at_least))  # does nothing but to a JPEG
+                image.draft(None, (at_least, at_least))  # affects JPEGs only
             image.load()
             return upright_rgb(image)
     except Exception as error:  # decoders raise nearly anything on a broken file
@@ -48,16 +59,14 @@ def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np
     """Return the whole image as the classifier takes it, uint8 [size, size, 3]: fully decoded, resized bicubically."""
     image = open_rgb(path).resize((size, size), Image.Resampling.BICUBIC)
     if flipped:
-        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
     return np.asarray(image)
 
 
-def bad_images(
-    paths: Sequence[Path], workers: int | None = None, progress: Callable[[int], None] | None = None
-) -> dict[int, str]:
-    """Index -> reason for every file that cannot be read.
+def bad_images(paths: Sequence[Path], workers: int | None = None) -> dict[int, str]:
+    """Return index -> reason for every file that cannot be read; show progress.
 
-    Each is decoded to its end: a JPEG at 1/8 of its size, which is up to four times faster and still meets every byte.
+    Each file is decoded to its end. A JPEG is decoded at 1/8 of its size, which still reads every byte, up to four times faster.
     """
 
     def reason(path: Path) -> str | None:
@@ -67,30 +76,32 @@ def bad_images(
             return error.reason
         return None
 
-    reasons = in_threads(reason, paths, workers, progress)
+    with progress("reading every image", len(paths)) as advance:
+        reasons = in_threads(reason, paths, workers, lambda _: advance(1))
     return {index: reason for index, reason in enumerate(reasons) if reason is not None}
 
 
 def upright_rgb(image: Image.Image) -> Image.Image:
-    """A loaded image of any mode, upright (EXIF orientation), in mode RGB."""
-    upright = _upright(_rgb(image), _orientation(image))
-    upright.info.clear()  # with the orientation still in it, the next program would turn the image once more
+    """Return a loaded image of any mode, upright (EXIF orientation), in mode RGB."""
+    upright = _rgb(image)
+    if (orientation := _orientation(image)) in UPRIGHT:
+        upright = upright.transpose(UPRIGHT[orientation])
+    upright.info.clear()  # the next program would apply an orientation that is still in it once more
     return upright
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-
     if image.mode.startswith("I;16"):
-        # PIL clips deep grey to 255, all but white; take the high byte, as it does for deep colour.
+        # PIL clips 16-bit grey to 255, which leaves nearly everything white; take the high byte, as it does for 16-bit colour.
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
         return Image.fromarray(_eight_bit(np.asarray(image, dtype=np.float64))).convert("RGB")
-    # Transparency is dropped, not blended: what other image pipelines do, so that a model sees the same pixels there.
+    # Transparency is dropped, not blended, as in other image pipelines: a model sees the same pixels there.
     return image.convert("RGB")
 
 
 def _eight_bit(values: np.ndarray) -> np.ndarray:
-    """Values of unstated range as uint8: 0 to the top of the smallest usual range that holds them becomes 0 to 255."""
+    """Scale values of unstated range to uint8: the smallest usual range [0, top] that holds them becomes [0, 255]."""
     values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0).clip(0)
     peak = values.max(initial=0)
     top = next((top for top in (1, 255, 65535) if peak <= top), peak)
@@ -104,24 +115,7 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _upright(image: Image.Image, orientation: int) -> Image.Image:
-    from PIL.Image import Transpose
-
-    turns = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
-    return image.transpose(turns[orientation]) if orientation in turns else image
-
-
 def _reason(path: Path, error: Exception) -> str:
-    from PIL import Image, UnidentifiedImageError
-
     text = " ".join(str(error).split())
     if isinstance(error, FileNotFoundError):
         return "no such file"

@@ -139,8 +139,8 @@ def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Fini
 
 def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mapping[str, Any]]], data: Path, out: Path) -> None:
     """Refuses a set that cannot be trained on, prompts or features not made for it, and finished results of another one."""
+    from aevlp.data.dataset import require_examples
     from aevlp.data.load import load
-    from aevlp.data.splits import require_examples
     from aevlp.training.provenance import require_same_images, require_same_origin
     from aevlp.training.setup import check_inputs, origin_of
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from aevlp.core.errors import UserError
 from aevlp.data.files import is_hidden, is_image
 from aevlp.data.readers import table
-from aevlp.data.rows import SUFFIXES
 
 STANDARD_INPUT = "-"
 ANY_DEPTH = "**"
@@ -51,7 +50,7 @@ def _names(path: str) -> Iterator[str]:
     elif place.is_dir():
         yield from _matching(place, (ANY_DEPTH,))
     elif place.exists():
-        is_table = place.suffix.lower() in SUFFIXES
+        is_table = place.suffix.lower() in table.SUFFIXES
         yield from (str(place.parent / name) for name in table.image_names(place)) if is_table else (path,)
     elif _is_pattern(path):
         pattern = place.expanduser()

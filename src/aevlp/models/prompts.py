@@ -12,7 +12,7 @@ import yaml
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.yaml_lines import line_of, read_nodes
 from aevlp.data.benchmarks import PROMPT_TABLES
-from aevlp.data.classes import some
+from aevlp.core.errors import first_few
 
 NO_TABLE = "none"
 """Value of `--prompts` for the class names themselves."""

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import precision_recall_curve
 
-from aevlp.data.table import Labels
+from aevlp.data.dataset import Labels
 from aevlp.reports.evidence import Counts, Curve
 from aevlp.training.calibration import Calibration, Reliability, reliability
 

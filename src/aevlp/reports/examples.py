@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.data.table import Labels, Paths
+from aevlp.data.dataset import Labels, Paths
 from aevlp.reports.evidence import Example, ExampleGrid
 from aevlp.training.calibration import logit
 

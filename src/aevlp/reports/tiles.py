@@ -11,7 +11,7 @@ import torch
 
 from aevlp.damp.labels import scores
 from aevlp.damp.views import decode, plan_views
-from aevlp.data.table import Labels
+from aevlp.data.dataset import Labels
 from aevlp.reports.evidence import Example, ExampleGrid, Tile
 from aevlp.reports.examples import Candidate, Floats, Mask, SplitPredictions, best_of_class, most_informative
 from aevlp.sources.damp import Damp

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from aevlp.damp.tuning import Tuning
-    from aevlp.data.splits import Split
+    from aevlp.data.dataset import Split
 
 log = logging.getLogger("aevlp")
 MOST_TUNED_ON = 5000  # images

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import Tensor, nn
 
-    from aevlp.data.splits import Split
+    from aevlp.data.dataset import Split
     from aevlp.models.options import TeacherOptions
 
 

@@ -14,7 +14,7 @@ from accelerate.utils import gather_object
 
 from aevlp.core.locks import Claim
 from aevlp.core.progress import progress
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 from aevlp.store.embedding_store import Embeddings, EmbeddingStore
 
 log = logging.getLogger("aevlp")

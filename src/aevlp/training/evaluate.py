@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import average_precision_score
 from torch import Tensor
 
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 from aevlp.models.classifier import Classifier
 from aevlp.training.inputs import Inputs, PlainOrder
 

@@ -12,9 +12,9 @@ import torch
 
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
+from aevlp.data.dataset import Split
 from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.images import pixels_of
-from aevlp.data.splits import Split
 from aevlp.models.classifier import Classifier
 from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
 from aevlp.store.fill import ShardJob, fill

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 from aevlp.models.classifier import Classifier
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.evaluate import Metrics, evaluate, probabilities

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from aevlp.core.seeds import seed_for
 from aevlp.data.images import BadImage, pixels_of
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from aevlp.core.errors import UserError
-from aevlp.data.splits import Dataset, data_fingerprint
+from aevlp.data.dataset import Dataset, data_fingerprint
 
 
 def require_same_images(path: Path, result: Mapping[str, Any], data: Dataset) -> None:

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from aevlp.core.files import write_text
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 from aevlp.training.evaluate import Metrics, evaluate
 from aevlp.training.state import TrainState, best_epoch
 from aevlp.training.thresholds import Thresholds

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aevlp.config.config import Config
-from aevlp.data.splits import Dataset
+from aevlp.data.dataset import Dataset
 from aevlp.store.location import store_root
 from aevlp.training.inputs import InputFactory
 from aevlp.training.loop import train

@@ -13,7 +13,7 @@ from torch import Tensor
 from aevlp.config.config import Config
 from aevlp.config.options import TrainOptions
 from aevlp.core.errors import UserError
-from aevlp.data.splits import Dataset, Split
+from aevlp.data.dataset import Dataset, Split
 from aevlp.losses import Loss
 from aevlp.models.classifier import Classifier, backbone_of, build_classifier
 from aevlp.models.feature_classifier import build_feature_classifier

@@ -13,7 +13,7 @@ from torch import nn
 from aevlp.core.errors import UserError
 from aevlp.core.progress import duration
 from aevlp.damp.quality import Quality
-from aevlp.data.splits import data_fingerprint
+from aevlp.data.dataset import data_fingerprint
 from aevlp.models.classifier import head_of
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.setup import TrainingSetup, expected_positives, make_optimizer

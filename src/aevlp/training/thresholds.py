@@ -19,8 +19,9 @@ import numpy.typing as npt
 from aevlp.config.options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
-from aevlp.data.prevalence import Floats, Labels, estimated_mass, telling
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Labels, Split
+from aevlp.data.prevalence import Floats
+from aevlp.data.prevalence import estimated_positive_weight, informative_rows
 from aevlp.training.calibration import Calibration, fit_calibration, from_json, logit, sigmoid
 from aevlp.training.run_folder import RunFolder
 

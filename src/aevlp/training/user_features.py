@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 
 from aevlp.core.errors import UserError, one_line
-from aevlp.data.classes import some
-from aevlp.data.splits import Split
+from aevlp.core.errors import first_few
+from aevlp.data.dataset import Split
 from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.training.inputs import FeatureRows, InputFactory, as_files

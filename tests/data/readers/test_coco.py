@@ -270,10 +270,12 @@ def test_what_check_says(tmp_path: Path, capsys) -> None:
     ) in answer.out
 
 
-@pytest.mark.parametrize(("key", "name", "what"), [("categories", "name", "category"), ("images", "file_name", "image")])
+@pytest.mark.parametrize(
+    ("key", "name", "what"), [("categories", "name", "category names"), ("images", "file_name", "file names")]
+)
 def test_two_of_one_name(tmp_path: Path, refusal: Refusal, key: str, name: str, what: str) -> None:
     file = change(write_tree(tmp_path), "train", lambda content: [each.update({name: "x.jpg"}) for each in content[key][:2]])
-    assert refusal(tmp_path) == f"{file}: more than one {what} is called 'x.jpg'; give each a name of its own"
+    assert refusal(tmp_path) == f"{file}: {what} that occur more than once: 1 (x.jpg); give each a name of its own"
 
 
 def test_a_table_beside_the_images_is_a_table(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ LABELS = "attributes/image_attribute_labels.txt"
     [
         ("images.txt", "1 a.jpg\nzwei b.jpg\n", "images.txt, line 2: 'zwei b.jpg' is not a number and a text; "),
         ("images.txt", "1 a.jpg\n\n1 b.jpg\n", "images.txt, line 3: the number 1 is there twice; "),
-        ("images.txt", "1 a.jpg\n2 a.jpg\n", "images.txt: 1 names occur more than once (a.jpg); "),
+        ("images.txt", "1 a.jpg\n2 a.jpg\n", "images.txt: names that occur more than once: 1 (a.jpg); "),
         ("images.txt", "\n", "images.txt: an empty file; "),
         ("train_test_split.txt", "1 1\n2 5\n", "neither 1 (train) nor 0 (test) for 5 of the images (001.Black_footed_Alb"),
         ("train_test_split.txt", "".join(f"{id} 1\n" for id in IMAGES), "train_test_split.txt: no images to test on; "),

@@ -9,7 +9,7 @@ from PIL import Image
 
 from aevlp.core.errors import UserError
 from aevlp.data import prepare, read
-from aevlp.data.splits import single_positives
+from aevlp.data.dataset import single_positives
 from tests.cli.run import aevlp, refused
 
 Refusal = Callable[..., str]
@@ -56,7 +56,7 @@ def test_what_is_observed_and_what_is_true(tmp_path: Path) -> None:
     assert table.splits == ("train",) * 6 + ("test",) * 2
     assert table.classes[:2] == ("aeroplane", "bicycle")
     assert table.notes == (
-        "what is observed of the training images is in formatted_train_labels_obs.npy",
+        "the observed labels of the training images are in formatted_train_labels_obs.npy",
         "20 classes without a classes.txt: their names are taken to be those of PASCAL VOC 2012",
     )
     data = prepare(table)
@@ -85,7 +85,7 @@ def test_without_observed_labels_the_full_ones_are(tmp_path: Path) -> None:
     assert data.train.truth is not None
     assert np.array_equal(data.train.observed == 1, data.train.truth == 1)
     assert set(np.unique(data.train.observed)) == {0, 1}
-    assert table.notes[0] == "what is observed of the training images is in formatted_train_labels.npy"
+    assert table.notes[0] == "the observed labels of the training images are in formatted_train_labels.npy"
 
 
 def test_observed_negatives(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_observed_labels_that_are_not_true(tmp_path: Path, refusal: Refusal) -> 
 
 def test_an_image_that_is_trained_and_tested_on(tmp_path: Path, refusal: Refusal) -> None:
     change(write_set(tmp_path), "val_images", lambda names: np.array([NAMES["train"][0], names[1]]))
-    assert refusal(tmp_path) == f"{tmp_path}: 1 images are named more than once (2008_000008.jpg); keep one row of each"
+    assert refusal(tmp_path) == f"{tmp_path}: images that occur more than once: 1 (2008_000008.jpg); keep one row of each"
 
 
 def test_it_comes_before_the_tree_that_it_was_made_of(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_it_comes_before_the_tree_that_it_was_made_of(tmp_path: Path) -> None:
 def test_what_check_says(tmp_path: Path, capsys) -> None:
     answer = aevlp(capsys, "check", write_set(tmp_path, 81, "Flickr"))
     assert (
-        "what is observed of the training images is in formatted_train_labels_obs.npy\n"
+        "the observed labels of the training images are in formatted_train_labels_obs.npy\n"
         "81 classes without a classes.txt: their names are taken to be those of NUS-WIDE\n\nNUS-WIDE        found  expected\n"
         in answer.out
     )
@@ -298,6 +298,6 @@ def test_what_is_observed_may_be_named_by_the_way_it_was_chosen(tmp_path: Path, 
     (root / "formatted_train_labels_obs.npy").rename(root / "formatted_train_uniform_labels_obs.npy")
     table = read(root)
     assert np.array_equal(table.labels, before)
-    assert table.notes[0] == "what is observed of the training images is in formatted_train_uniform_labels_obs.npy"
+    assert table.notes[0] == "the observed labels of the training images are in formatted_train_uniform_labels_obs.npy"
     np.save(root / "formatted_train_size_labels_obs.npy", before)
-    assert "several files say what is observed (formatted_train_size_labels_obs.npy, formatted_train_uniform" in refusal(root)
+    assert "several files of observed labels (formatted_train_size_labels_obs.npy, formatted_train_uniform" in refusal(root)

@@ -202,8 +202,8 @@ def test_labels_that_do_not_fit_the_list(nus: Path, refusal: Refusal) -> None:
 
 def test_an_image_listed_twice(nus: Path, refusal: Refusal) -> None:
     (nus / "ImageList" / "TestImagelist.txt").write_text(backslashed([TEST[0], TEST[1], TRAIN[0]], "\n"))
-    start = f"{nus}: TrainImagelist.txt and TestImagelist.txt: 1 images are listed twice ({TRAIN[0]}); it is in ImageList.zip"
-    assert refusal(nus).startswith(start)
+    lists = f"{nus}: TrainImagelist.txt and TestImagelist.txt"
+    assert refusal(nus).startswith(f"{lists}: images that occur more than once: 1 ({TRAIN[0]}); it is in ImageList.zip")
 
 
 def test_an_image_twice_in_the_list_of_all(nus: Path, refusal: Refusal) -> None:
@@ -213,7 +213,7 @@ def test_an_image_twice_in_the_list_of_all(nus: Path, refusal: Refusal) -> None:
     for concept in CONCEPTS:
         labels = nus / "Groundtruth" / "AllLabels" / f"Labels_{concept}.txt"
         labels.write_text("0\n" + labels.read_text())
-    assert refusal(nus).startswith(f"{file}: 1 images are listed twice ({TEST[0]}); it is in ImageList.zip")
+    assert refusal(nus).startswith(f"{file}: images that occur more than once: 1 ({TEST[0]}); it is in ImageList.zip")
 
 
 def test_an_image_of_a_part_that_the_list_of_all_lacks(nus: Path, refusal: Refusal) -> None:
@@ -226,4 +226,4 @@ def test_an_image_of_a_part_that_the_list_of_all_lacks(nus: Path, refusal: Refus
 
 def test_a_concept_named_twice(nus: Path, refusal: Refusal) -> None:
     (nus / "ConceptsList" / "Concepts81.txt").write_text("zebra\nairport\nzebra\n")
-    assert "Concepts81.txt: a concept is named twice; it is in ConceptsList.zip" in refusal(nus)
+    assert "Concepts81.txt: concepts that occur more than once: 1 (zebra); it is in ConceptsList.zip" in refusal(nus)

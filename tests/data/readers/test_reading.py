@@ -85,22 +85,26 @@ def test_a_new_format_is_one_new_file(tmp_path: Path, monkeypatch: pytest.Monkey
     place.mkdir()
     (place / "lonely.py").write_text(
         "import numpy as np\n"
-        "from aevlp.data.readers import register\n"
-        "from aevlp.data.table import ImageTable\n"
+        "from aevlp.data.readers import Reader, register\n"
+        "from aevlp.data.dataset import ImageTable\n"
         "def read(path):\n"
         "    return ImageTable(path, ('a',), ('x', 'y'), np.zeros((1, 2), np.int8), ('train',), 'lonely')\n"
-        "register('lonely', lambda path: path.suffix == '.lonely', read, looks_like='a .lonely file')\n"
+        "register(Reader('lonely', lambda path: path.suffix == '.lonely', read, looks_like='a .lonely file'))\n"
     )
     monkeypatch.setattr(readers, "__path__", [*readers.__path__, str(place)])
-    monkeypatch.setattr(readers, "_registered", dict(readers._registered))
     file = tmp_path / "set.lonely"
     file.touch()
-    assert read(file).kind == "lonely"
-    monkeypatch.delitem(sys.modules, "aevlp.data.readers.lonely")
+    try:
+        assert read(file).kind == "lonely"
+    finally:
+        del readers.READERS["lonely"], sys.modules["aevlp.data.readers.lonely"]
 
 
-def test_it_needs_neither_torch_nor_an_image_library_to_read() -> None:
-    code = "import sys, aevlp.data, aevlp.data.check; print([m for m in ('torch', 'transformers', 'PIL') if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "heavy"), [("aevlp.data", ("torch", "transformers", "PIL")), ("aevlp.data.check", ("torch", "transformers"))]
+)
+def test_reading_and_checking_import_no_heavy_library(module: str, heavy: tuple[str, ...]) -> None:
+    code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -155,7 +159,7 @@ def test_of_many_class_folders_few_are_asked(pictures: Pictures, monkeypatch: py
         asked.append(path)
         return False
 
-    monkeypatch.setattr(readers, "_registered", readers._registered | {"coco": replace(coco, detects=detects)})
+    monkeypatch.setitem(readers.READERS, "coco", replace(coco, detects=detects))
     assert len(read(root).classes) == readers.MOST_ASKED + 5
     assert asked[0] == root
     assert {len(path.relative_to(root).parts) for path in asked[1:]} == {1, 2}

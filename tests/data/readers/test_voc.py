@@ -156,7 +156,7 @@ def test_a_set_of_ones_own_in_the_folders_of_voc(tree: Path, refusal: Refusal) -
     (main / "val.txt").unlink()
     (main / "apple_train.txt").touch()
     assert refusal(tree) == (
-        f"{main}: these are not PASCAL VOC's own lists, there is none of its 20 classes (aeroplane_train.txt, ...); {OWN}"
+        f"{main}: these are not PASCAL VOC's own lists: none is of its 20 classes (aeroplane_train.txt, ...); {OWN}"
     )
 
 
@@ -225,7 +225,9 @@ def test_an_image_without_a_mark(tree: Path, refusal: Refusal) -> None:
 def test_an_image_that_is_trained_and_tested_on(tree: Path, refusal: Refusal) -> None:
     file = tree / "ImageSets/Main/val.txt"
     file.write_text("2008_000002\n2008_000008\n")
-    assert refusal(tree) == f"{file}: '2008_000008' is listed twice, here or in train.txt; remove one of them"
+    assert refusal(tree) == (
+        f"{file}: images that occur more than once: 1 (2008_000008); list each image once, in train.txt or in val.txt"
+    )
 
 
 def test_what_check_says(tree: Path, capsys) -> None:

@@ -2,7 +2,7 @@ import numpy as np
 from PIL import Image
 
 from aevlp.data import read
-from aevlp.data.splits import single_positives
+from aevlp.data.dataset import single_positives
 from aevlp.experiments.bench.images import patchwork, photo, write_images
 
 

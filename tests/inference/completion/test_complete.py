@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aevlp.config.config import build_config
 from aevlp.core.errors import UserError
-from aevlp.data.splits import Dataset, Split
+from aevlp.data.dataset import Dataset, Split
 from aevlp.inference.completion import complete as module
 from aevlp.inference.completion.complete import Request, complete
 from aevlp.training.run_folder import RunFolder

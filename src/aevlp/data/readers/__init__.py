@@ -1,22 +1,19 @@
-"""One module per format; each ends with the line that registers it. A new format is one new module here."""
+"""Readers of image sets: one module per format. Each ends with the call that registers it."""
 
-import importlib
-import os
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from aevlp.core.errors import UserError, did_you_mean
-from aevlp.data.classes import some
-from aevlp.data.files import has_images, is_hidden
-from aevlp.data.table import ImageTable
+from aevlp.core.errors import UserError, did_you_mean, first_few
+from aevlp.core.registry import Registry, load_files
+from aevlp.data.dataset import ImageTable
+from aevlp.data.files import folders_in, has_images
 
 GENERAL = "folder"
-"""The format that every folder with images in its folders looks like, also the one that a benchmark was unpacked in."""
+"""The format that matches every folder with images in its folders, also one that a benchmark was unpacked in."""
 MOST_ASKED = 50
-"""Folders per level that are asked whether a benchmark lies in them: a set of one's own may have ten thousand classes."""
+"""Number of folders per level that are searched for a benchmark: an image set may have ten thousand classes."""
 
 
 @dataclass(frozen=True)
@@ -25,41 +22,32 @@ class Reader:
 
     name: str
     detects: Callable[[Path], bool]
-    """Whether a path that exists looks like this format; cheap."""
+    """Return whether an existing path looks like this format; cheap."""
     read: Callable[[Path], ImageTable]
     looks_like: str
-    """For messages and docs, after the name: how a user recognises it."""
-    rank: int
-    """Formats are asked in this order: the specific ones (0) before those that nearly every folder looks like."""
-    official: bool
-    """Whether it is the layout of published files, which no folder of a set of one's own looks like by chance."""
+    """Description by which a user recognises the format, for messages and docs."""
+    rank: int = 0
+    """Detection order: specific formats (0 or below) come before those that nearly every folder looks like."""
+    official: bool = False
+    """True for the layout of published files, which no other image set looks like by chance."""
 
 
-_registered: dict[str, Reader] = {}
+READERS: Registry[Reader] = Registry("format")
 
 
-def register(
-    name: str,
-    detects: Callable[[Path], bool],
-    read: Callable[[Path], ImageTable],
-    *,
-    looks_like: str,
-    rank: int = 0,
-    official: bool = False,
-) -> None:
+def register(reader: Reader) -> None:
     """Make a format known under its name."""
-    _registered[name] = Reader(name, detects, read, looks_like, rank, official)
+    READERS.add(reader.name, reader)
 
 
 def readers() -> list[Reader]:
-    """Every format, in the order in which they are asked."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    return sorted(_registered.values(), key=lambda reader: (reader.rank, reader.name))
+    """Return every format, in the order of detection."""
+    load_files(__name__)
+    return sorted(READERS.values(), key=lambda reader: (reader.rank, reader.name))
 
 
 def read(path: Path, format: str | None = None) -> ImageTable:
-    """The image set at a path, in the format given or else the first that recognises it."""
+    """Return the image set at a path, read as the given format or else as the first that recognises it."""
     known = {reader.name: reader for reader in readers()}
     if format is not None and format not in known:
         raise UserError(f"unknown format '{format}'{did_you_mean(format, known)}; formats: {', '.join(known)}")
@@ -100,15 +88,9 @@ def _refuse_benchmark_below(path: Path, official: list[Reader]) -> None:
     """Raise if a benchmark lies one or two folders below: those folders would be taken for classes."""
     level = [path]
     for _ in range(2):
-        level = list(islice((folder for above in level for folder in _folders(above)), MOST_ASKED))
+        level = list(islice((folder for above in level for folder in folders_in(above)), MOST_ASKED))
         detected = {folder: next((reader.name for reader in official if reader.detects(folder)), None) for folder in level}
         found = [f"{folder} looks like {name}" for folder, name in detected.items() if name]
         if found:
             give = "that path" if len(found) == 1 else "one of these paths"
-            raise UserError(f"{path}: {some(found)}; give {give}, or --format {GENERAL} if its folders are classes")
-
-
-def _folders(folder: Path) -> list[Path]:
-    """The visible folders directly inside, by name; of a folder with many images nothing but the listing is read."""
-    with os.scandir(folder) as entries:
-        return sorted(Path(entry) for entry in entries if entry.is_dir() and not is_hidden(entry.name))
+            raise UserError(f"{path}: {first_few(found)}; give {give}, or --format {GENERAL} if its folders are classes")

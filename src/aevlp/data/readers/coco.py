@@ -1,14 +1,15 @@
 """COCO: `annotations/instances_{train,val}2014.json` beside `train2014/` and `val2014/`, or the same of 2017.
 
-train2014 is trained on, val2014 is tested on. A class is positive in an image if any annotation of it is there, crowds included;
-images without any annotation are left out (82,081 and 40,137 remain). Classes are the categories by their ids, which have gaps.
+train2014 is the training split, val2014 the test split. A class is positive in an image with any annotation of it, crowds
+included. Images without any annotation are left out (82,081 and 40,137 remain). Classes are the categories in the order of their
+ids, which have gaps.
 
-The rows are in the order of the image ids *as text* (9 after 10), as the field's formatted files have them (Cole et al.,
-CVPR 2021): the single positives, which are drawn row by row, are then those of the published results.
+The rows are in the order of the image ids *as text* (9 after 10), as in the field's formatted files (Cole et al., CVPR 2021).
+The single positives, which are drawn row by row, are then those of the published results.
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +19,24 @@ import numpy as np
 
 from aevlp.core.errors import UserError
 from aevlp.data.benchmarks import COCO
-from aevlp.data.pieces import file_of, folder_of, refuse_empty, refuse_missing_images, unlisted_images
-from aevlp.data.readers import register
-from aevlp.data.table import ImageTable
+from aevlp.data.dataset import ImageTable, complete_labels
+from aevlp.data.files import refuse_empty, refuse_missing_images, refuse_repeated, require_file, require_folder, unlisted_images
+from aevlp.data.readers import Reader, register
 
 YEARS = ("2014", "2017")
-"""With as much of both in one folder, the first is taken, which is the field's."""
+"""If as many pieces of both are in one folder, the first is read, which is the one that the field uses."""
 SPLIT_OF = {"train": "train", "val": "test"}
-"""COCO's name of a part -> the split that its images are in."""
+"""COCO's name of a part -> split of its images."""
 KEPT = frozenset(("images", "annotations", "categories", "id", "image_id", "category_id", "file_name", "name"))
+"""Keys of the JSON objects that are needed."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What one file of instances says."""
+    """The content of one file of instances."""
 
     classes: dict[int, str]
-    """Category id -> name, by id."""
+    """Category id -> name, sorted by id."""
     images: dict[str, frozenset[int]]
     """File name -> category ids in it, in the order of the rows."""
     without: frozenset[str]
@@ -42,16 +44,16 @@ class _Part:
 
 
 def detects(path: Path) -> bool:
-    """Whether there is one of the four pieces of the layout, so that a folder with others missing is told what it lacks."""
+    """Return whether any of the four pieces of the layout is there. One is enough, so that `read` can name the missing ones."""
     return any(_has(path, year) for year in YEARS)
 
 
 def read(path: Path) -> ImageTable:
-    """Every annotated image of train and val."""
+    """Return every annotated image of train and val."""
     year = max(YEARS, key=lambda year: _has(path, year))
     files = {part: _instances(path, part, year) for part in SPLIT_OF}
     released = COCO.source(f"annotations{year}")
-    parts = {part: _part(file_of(file, f"the annotations of {part}", released), released) for part, file in files.items()}
+    parts = {part: _part(require_file(file, f"the annotations of {part}", released), released) for part, file in files.items()}
     classes = parts["train"].classes
     if parts["val"].classes != classes:
         raise UserError(f"{files['val']}: its categories are not those of {files['train'].name}; take both from one release")
@@ -62,7 +64,7 @@ def read(path: Path) -> ImageTable:
     for part, split in SPLIT_OF.items():
         refuse_empty(parts[part].images, files[part], split, released, "annotated images")
         source = COCO.source(f"{part}{year}")
-        folder = folder_of(path / f"{part}{year}", f"the images of {part}", source)
+        folder = require_folder(path / f"{part}{year}", f"the images of {part}", source)
         found = tuple(f"{folder.name}/{name}" for name in parts[part].images)
         refuse_missing_images(path, found, f"the annotations in {files[part].name} name", source)
         names += found
@@ -80,13 +82,13 @@ def read(path: Path) -> ImageTable:
         labels=labels,
         splits=tuple(splits),
         kind=COCO.name,
-        truth=np.where(labels == 1, np.int8(1), np.int8(-1)),
+        truth=complete_labels(labels == 1),
         notes=tuple(notes),
     )
 
 
 def _notes(folder: Path, part: _Part) -> list[str]:
-    """What to tell about the images of a folder that are left out."""
+    """Return notes about the images of a folder that are left out."""
     counts = {
         "without any annotation": len(part.without),
         "that the file of annotations does not name": unlisted_images(folder, part.without.union(part.images)),
@@ -99,7 +101,7 @@ def _instances(path: Path, part: str, year: str) -> Path:
 
 
 def _has(path: Path, year: str) -> int:
-    """How many of the four pieces of a year are there."""
+    """Return the number of the four pieces of a year that are there."""
     return sum(_instances(path, part, year).is_file() + (path / f"{part}{year}").is_dir() for part in SPLIT_OF)
 
 
@@ -126,9 +128,8 @@ def _part(file: Path, source: str) -> _Part:
             raise UserError(
                 f"{file}: an annotation names the {what} {unknown[0]}, which the file does not describe; unpack it again"
             )
-    for what, listed in (("category", classes), ("image", {image: file_of_id[image] for image in found})):
-        if twice := [name for name, count in Counter(listed.values()).items() if count > 1]:
-            raise UserError(f"{file}: more than one {what} is called '{twice[0]}'; give each a name of its own")
+    for what, listed in (("category names", classes), ("file names", {image: file_of_id[image] for image in found})):
+        refuse_repeated(listed.values(), file, "give each a name of its own", what)
     return _Part(
         classes=dict(sorted(classes.items())),
         images={file_of_id[image]: frozenset(found[image]) for image in sorted(found, key=str)},
@@ -137,7 +138,7 @@ def _part(file: Path, source: str) -> _Part:
 
 
 def _names(records: Iterable[dict[str, Any]], key: str, what: str) -> dict[int, str]:
-    """Id -> what each record holds under a key; ids and names are there, and no id is there twice."""
+    """Return id -> value of a key for each record; raise if a value is missing or an id occurs twice."""
     names: dict[int, str] = {}
     for record in records:
         id, name = int(record["id"]), record[key]
@@ -150,14 +151,9 @@ def _names(records: Iterable[dict[str, Any]], key: str, what: str) -> dict[int, 
 
 
 def _kept(record: dict[str, Any]) -> dict[str, Any]:
-    """What is needed of an object, dropped as it is parsed: outlines are nine tenths of a file of half a gigabyte."""
+    """Keep the needed keys of an object while the file is parsed: outlines are nine tenths of a file of half a gigabyte."""
     return {key: value for key, value in record.items() if key in KEPT}
 
 
-register(
-    COCO.name,
-    detects,
-    read,
-    looks_like="annotations/instances_train2014.json with train2014/ and val2014/, or 2017",
-    official=True,
-)
+LOOKS_LIKE = "annotations/instances_train2014.json with train2014/ and val2014/, or 2017"
+register(Reader(COCO.name, detects, read, LOOKS_LIKE, official=True))

@@ -1,24 +1,22 @@
 """CUB-200-2011: the folder `CUB_200_2011/` of the official archive, with its 312 attributes as classes.
 
-`images.txt` names the images, and the rows are in the order of their ids; `train_test_split.txt` says which are trained on (1)
-and which tested on (0). An attribute is positive where `attributes/image_attribute_labels.txt` says that it is present, however
-certain the annotator was. Of a line of that file (image, attribute, is_present, certainty, time) only the first three numbers
-count: some official lines have a column too many after them.
+`images.txt` names the images; the rows are in the order of their ids. `train_test_split.txt` marks training images (1) and test
+images (0). An attribute is positive where `attributes/image_attribute_labels.txt` marks it as present, however certain the
+annotator was. Only the first three numbers of a line of that file (image, attribute, is_present, certainty, time) are read:
+some official lines have a column too many after them.
 """
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aevlp.core.errors import UserError
+from aevlp.core.errors import UserError, first_few
 from aevlp.data.benchmarks import CUB
-from aevlp.data.classes import lines_of, some
-from aevlp.data.pieces import file_of, folder_of, refuse_empty, refuse_missing_images
-from aevlp.data.readers import register
-from aevlp.data.table import ImageTable, Labels
+from aevlp.data.dataset import ImageTable, Labels, complete_labels
+from aevlp.data.files import read_lines, refuse_empty, refuse_missing_images, refuse_repeated, require_file, require_folder
+from aevlp.data.readers import Reader, register
 
 FOLDER = "CUB_200_2011"
 IMAGES, SPLIT, LABELS = "images.txt", "train_test_split.txt", "attributes/image_attribute_labels.txt"
@@ -29,21 +27,21 @@ Ids = NDArray[np.int32]
 
 
 def detects(path: Path) -> bool:
-    """Whether two of the three files are there, or the folder has its name, so that a tree with a piece missing is told so."""
+    """Return whether two of the three files are there, or a folder of that name, so that `read` can name the missing pieces."""
     return _root(path) is not None
 
 
 def read(path: Path) -> ImageTable:
-    """Every image of `images.txt`."""
+    """Return every image of `images.txt`."""
     root = _root(path)
     if root is None:
         places = ", ".join(str(place) for place in _places(path))
         raise UserError(f"{path}: no CUB tree ({IMAGES}, {LABELS}); looked for it in {places}; {SOURCE}")
-    images = _names(file_of(root / IMAGES, "the names of the images", SOURCE))
-    splits = _splits(file_of(root / SPLIT, "the official split", SOURCE), images)
+    images = _names(require_file(root / IMAGES, "the names of the images", SOURCE))
+    splits = _splits(require_file(root / SPLIT, "the official split", SOURCE), images)
     attributes, notes = _attributes(root)
-    labels = _labels(file_of(root / LABELS, "the attributes of the images", SOURCE), images, attributes)
-    folder = folder_of(root / "images", "the images", SOURCE)
+    labels = _labels(require_file(root / LABELS, "the attributes of the images", SOURCE), images, attributes)
+    folder = require_folder(root / "images", "the images", SOURCE)
     names = tuple(f"{folder.name}/{name}" for name in images.values())
     refuse_missing_images(root, names, f"{root / IMAGES} names", SOURCE)
     return ImageTable(
@@ -53,7 +51,7 @@ def read(path: Path) -> ImageTable:
         labels=labels,
         splits=splits,
         kind=CUB.name,
-        truth=np.where(labels == 1, np.int8(1), np.int8(-1)),
+        truth=complete_labels(labels == 1),
         notes=notes,
     )
 
@@ -63,16 +61,16 @@ def _places(path: Path) -> list[Path]:
 
 
 def _root(path: Path) -> Path | None:
-    """The folder of the set, at the path or below it: the first with two of its files, or else the first of its name."""
+    """Return the folder of the set, at the path or below it: the first with two of its files, or else the first of its name."""
     places = [place for place in _places(path) if place.is_dir()]
     whole = [place for place in places if sum((place / file).is_file() for file in (IMAGES, SPLIT, LABELS)) >= 2]
     return next(iter([*whole, *(place for place in places if FOLDER in (place.name, place.resolve().name))]), None)
 
 
 def _numbered(file: Path) -> dict[int, str]:
-    """Id -> text of a file with an id and a text per line, by id."""
+    """Return id -> text of a file with an id and a text per line, sorted by id."""
     found: dict[int, str] = {}
-    for number, line in enumerate(lines_of(file, newline=""), 1):
+    for number, line in enumerate(read_lines(file, newline=""), 1):
         match line.split():
             case []:
                 continue
@@ -88,11 +86,9 @@ def _numbered(file: Path) -> dict[int, str]:
 
 
 def _names(file: Path) -> dict[int, str]:
-    """Id -> name, by id; no two are equal."""
+    """Return id -> name, sorted by id; no two names are equal."""
     names = _numbered(file)
-    repeated = [name for name, count in Counter(names.values()).items() if count > 1]
-    if repeated:
-        raise UserError(f"{file}: {len(repeated):,} names occur more than once ({some(repeated)}); {SOURCE}")
+    refuse_repeated(names.values(), file, SOURCE, "names")
     return names
 
 
@@ -100,7 +96,7 @@ def _splits(file: Path, images: dict[int, str]) -> tuple[str, ...]:
     marks = _numbered(file)
     wrong = [name for id, name in images.items() if marks.get(id) not in SPLIT_OF]
     if wrong:
-        raise UserError(f"{file}: neither 1 (train) nor 0 (test) for {len(wrong):,} of the images ({some(wrong)}); {SOURCE}")
+        raise UserError(f"{file}: neither 1 (train) nor 0 (test) for {len(wrong):,} of the images ({first_few(wrong)}); {SOURCE}")
     splits = tuple(SPLIT_OF[marks[id]] for id in images)
     for split in SPLIT_OF.values():
         refuse_empty([name for name in splits if name == split], file, split, SOURCE)
@@ -108,7 +104,7 @@ def _splits(file: Path, images: dict[int, str]) -> tuple[str, ...]:
 
 
 def _attributes(root: Path) -> tuple[dict[int, str], tuple[str, ...]]:
-    """Id -> name of the attributes, by id, and what to tell about them."""
+    """Return id -> name of the attributes, sorted by id, and notes about them."""
     # The official archive has the file beside the folder, and some copies have moved it.
     for folder in (root.resolve().parent, root, root / "attributes"):
         if (folder / "attributes.txt").is_file():
@@ -118,7 +114,7 @@ def _attributes(root: Path) -> tuple[dict[int, str], tuple[str, ...]]:
 
 
 def _labels(file: Path, images: dict[int, str], attributes: dict[int, str]) -> Labels:
-    """int8[N, C]: 1 where the attribute is present, else 0."""
+    """Return int8[N, C]: 1 where the attribute is present, else 0."""
     cells = _cells(file)
     rows = _positions(cells[:, 0], images, f"{file}: image", IMAGES)
     columns = _positions(cells[:, 1], attributes, f"{file}: attribute", "attributes.txt")
@@ -135,12 +131,12 @@ def _labels(file: Path, images: dict[int, str], attributes: dict[int, str]) -> L
             f"{list(attributes)[attribute]}, not one; {SOURCE}"
         )
     lines = counts.sum(axis=1)
-    fewer = lines < max(lines.max(), 1)  # a file that is cut short ends within an image, whose rest would count as absent
+    fewer = lines < max(lines.max(), 1)  # a truncated file ends within an image, whose other attributes would count as absent
     if fewer.any():
         names = [name for name, has_fewer in zip(images.values(), fewer, strict=True) if has_fewer]
         raise UserError(
-            f"{file}: fewer lines than for other images, or none, for {len(names):,} of the {len(images):,} ({some(names)}); "
-            f"{SOURCE}"
+            f"{file}: fewer lines than for other images, or none, for {len(names):,} of the {len(images):,} "
+            f"({first_few(names)}); {SOURCE}"
         )
     labels = np.zeros((len(images), len(attributes)), dtype=np.int8)
     labels[rows[present == 1], columns[present == 1]] = 1
@@ -148,15 +144,15 @@ def _labels(file: Path, images: dict[int, str], attributes: dict[int, str]) -> L
 
 
 def _cells(file: Path) -> Ids:
-    """int32[L, 3]: the first three numbers of every line."""
-    if not any(line.strip() for line in lines_of(file, newline="")):
+    """Return int32[L, 3]: the first three numbers of every line."""
+    if not any(line.strip() for line in read_lines(file, newline="")):
         raise UserError(f"{file}: an empty file; {SOURCE}")
     try:
         return np.loadtxt(file, dtype=np.int32, comments=None, usecols=(0, 1, 2), ndmin=2, encoding="utf-8-sig")
     except (ValueError, OverflowError):
         wrong = f"does not begin with an image, an attribute and 0 or 1; {SOURCE}"
-        # The reader is fast but vague about the line.
-        for number, line in enumerate(lines_of(file, newline=""), 1):
+        # `loadtxt` is fast but vague about the line.
+        for number, line in enumerate(read_lines(file, newline=""), 1):
             start = line.split()[:3]
             if line.strip() and not (len(start) == 3 and all(re.fullmatch("[0-9]{1,9}", word) for word in start)):
                 raise UserError(f"{file}, line {number}: '{line.strip()[:60]}' {wrong}") from None
@@ -164,13 +160,13 @@ def _cells(file: Path) -> Ids:
 
 
 def _positions(ids: Ids, known: dict[int, str], where: str, named_in: str) -> NDArray[np.intp]:
-    """intp[L]: the place of each id among the known ones, which are sorted."""
+    """Return intp[L]: the position of each id among the known ones, which are sorted."""
     numbers = np.array(list(known), dtype=np.int32)
     places = np.minimum(np.searchsorted(numbers, ids), len(numbers) - 1)
-    strange = ids[numbers[places] != ids]
-    if strange.size:
-        raise UserError(f"{where} {strange[0]} is not in {named_in}; {SOURCE}")
+    unknown = ids[numbers[places] != ids]
+    if unknown.size:
+        raise UserError(f"{where} {unknown[0]} is not in {named_in}; {SOURCE}")
     return places
 
 
-register(CUB.name, detects, read, looks_like=f"{FOLDER}/ with {IMAGES} and {LABELS}", official=True)
+register(Reader(CUB.name, detects, read, looks_like=f"{FOLDER}/ with {IMAGES} and {LABELS}", official=True))

@@ -1,23 +1,22 @@
-"""Flat folder: images beside a `classes.txt`. Nothing is observed: enough to have labels proposed for it."""
+"""Flat folder: images beside a `classes.txt`, without observed labels. Enough for proposing labels."""
 
 from pathlib import Path
 
 import numpy as np
 
 from aevlp.core.errors import UserError
-from aevlp.data.classes import CLASSES_FILE, fixed_classes
-from aevlp.data.files import images_in
-from aevlp.data.readers import register
-from aevlp.data.table import ImageTable
+from aevlp.data.dataset import ImageTable
+from aevlp.data.files import CLASSES_FILE, fixed_classes, images_in
+from aevlp.data.readers import Reader, register
 
 
 def detects(path: Path) -> bool:
-    """Whether images lie directly beside a `classes.txt`."""
+    """Return whether images lie directly beside a `classes.txt`."""
     return path.is_dir() and (path / CLASSES_FILE).is_file() and bool(images_in(path))
 
 
 def read(path: Path) -> ImageTable:
-    """Every image directly in the folder, all labels unknown."""
+    """Return every image directly in the folder, all labels unknown."""
     classes = fixed_classes(path) if path.is_dir() else None
     if classes is None:
         raise UserError(f"{path}: the format 'flat' is a folder with images and a {CLASSES_FILE}; write one name per line")
@@ -32,5 +31,5 @@ def read(path: Path) -> ImageTable:
     )
 
 
-# After "folder", which says what is wrong when images lie beside class folders.
-register("flat", detects, read, looks_like=f"images and a {CLASSES_FILE}, no labels", rank=3)
+# After "folder", which reports images that lie beside class folders.
+register(Reader("flat", detects, read, looks_like=f"images and a {CLASSES_FILE}, no labels", rank=3))

@@ -1,30 +1,29 @@
 """Folder per class: `DATA/dog/1.jpg`, or `DATA/train/dog/1.jpg`. One observed positive per image.
 
-The same file name in two class folders is two images: they may well differ, and nothing says that they do not.
+The same file name in two class folders stands for two images, since they may differ.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from aevlp.core.errors import UserError
-from aevlp.data.classes import fixed_classes, some, unknown_class
-from aevlp.data.files import folders_in, has_images, images_below, images_in
-from aevlp.data.readers import register
-from aevlp.data.table import SPLIT_NAMES, ImageTable
+from aevlp.core.errors import UserError, first_few
+from aevlp.data.dataset import SPLIT_NAMES, ImageTable
+from aevlp.data.files import fixed_classes, folders_in, has_images, images_below, images_in, unknown_class
+from aevlp.data.readers import Reader, register
 
 
 def detects(path: Path) -> bool:
-    """Whether a sub-folder holds an image."""
+    """Return whether a sub-folder holds an image."""
     return path.is_dir() and any(has_images(folder) for folder in folders_in(path))
 
 
 def read(path: Path) -> ImageTable:
-    """Every image under a class folder; images are in the order of their names."""
+    """Return every image under a class folder, in the order of their names."""
     if not path.is_dir():
         raise UserError(f"{path}: not a folder; the format 'folder' is a folder with a sub-folder per class")
     tops = folders_in(path)
-    # All of them, or none: "train" alone among "bus" and "car" is a vehicle.
+    # Splits only if all are named like splits: "train" beside "bus" and "car" is a vehicle.
     as_splits = bool(tops) and all(folder.name in SPLIT_NAMES for folder in tops)
     parents = [(SPLIT_NAMES[folder.name], folder) for folder in tops] if as_splits else [("train", path)]
 
@@ -58,8 +57,9 @@ def _refuse_loose_images(parent: Path) -> None:
     loose = [image.name for image in images_in(parent)]
     if loose:
         raise UserError(
-            f"{parent}: images beside the class folders have no class ({len(loose)}: {some(loose)}); move them into one, or away"
+            f"{parent}: images beside the class folders have no class ({len(loose)}: {first_few(loose)}); "
+            "move them into one, or away"
         )
 
 
-register("folder", detects, read, looks_like="a sub-folder per class: DATA/dog/1.jpg", rank=2)
+register(Reader("folder", detects, read, looks_like="a sub-folder per class: DATA/dog/1.jpg", rank=2))

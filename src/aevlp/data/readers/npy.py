@@ -1,31 +1,29 @@
 """Formatted `.npy` files, as the field's repositories exchange them (Cole et al., CVPR 2021).
 
-`formatted_{train,val}_images.npy` names the images, `..._labels.npy` has their full labels (0 and 1), and
-`formatted_train_labels_obs.npy`, which need not be there, what is observed of them (1, 0 for unknown, -1). Their `val` is the
-test split. Trained on is what is observed, or without that file the full labels; `--observe single` always draws from the
-full ones. The order of the rows is kept.
+`formatted_{train,val}_images.npy` names the images and `..._labels.npy` has their full labels (0 and 1). The optional
+`formatted_train_labels_obs.npy` has the observed labels (1, 0 for unknown, -1). Their `val` is the test split. The labels to
+train on are the observed ones or, without that file, the full ones; `--observe single` always draws from the full ones.
+The order of the rows is kept.
 
-The names of the images are relative to a folder that differs from set to set: it is looked for.
+The names of the images are relative to a folder that differs from set to set; `read` searches for it.
 """
 
 import os
 import tokenize
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aevlp.core.errors import UserError
+from aevlp.core.errors import UserError, first_few
 from aevlp.data.benchmarks import BENCHMARKS
-from aevlp.data.classes import CLASSES_FILE, fixed_classes, some
-from aevlp.data.pieces import file_of, refuse_empty, refuse_missing_images
-from aevlp.data.readers import register
-from aevlp.data.table import ImageTable, Labels
+from aevlp.data.dataset import ImageTable, Labels, complete_labels
+from aevlp.data.files import CLASSES_FILE, fixed_classes, refuse_empty, refuse_missing_images, refuse_repeated, require_file
+from aevlp.data.readers import Reader, register
 
 SPLIT_OF = {"train": "train", "val": "test"}
-"""The files' name of a part -> the split that its images are in."""
+"""Part in the file names -> split of its images."""
 PLACES = (
     ".",
     "images",
@@ -39,19 +37,19 @@ PLACES = (
 )
 """Folders that images may be named relative to; COCO's names begin with train2014/ or val2014/."""
 TRIED = 5
-"""Images of each part by which their folder is found."""
+"""Number of images of each part that are tried to find their folder."""
 DAMAGED = (ValueError, EOFError, OverflowError, MemoryError, RecursionError, tokenize.TokenError, zipfile.BadZipFile)
-"""What numpy raises on a file that is cut short, or whose header is not what was written."""
+"""Errors that numpy raises on a truncated file or a damaged header."""
 SOURCE = "such files are made by https://github.com/elijahcole/single-positive-multi-label (preproc/)"
 
 
 def detects(path: Path) -> bool:
-    """Whether there is one of the files of labels or images."""
+    """Return whether one of the files of labels or images is there."""
     return any(_file(path, part, what).is_file() for part in SPLIT_OF for what in ("images", "labels"))
 
 
 def read(path: Path) -> ImageTable:
-    """Every image that the files name, in their order."""
+    """Return every image that the files name, in their order."""
     names = {part: _names(_file(path, part, "images"), split) for part, split in SPLIT_OF.items()}
     full = {part: _labels(_file(path, part, "labels"), len(names[part]), (0, 1)) for part in SPLIT_OF}
     count = full["train"].shape[1]
@@ -64,7 +62,7 @@ def read(path: Path) -> ImageTable:
         observed, observed_in = _labels(observed_file, len(names["train"]), (-1, 0, 1)), observed_file
         _refuse_contradiction(observed, full["train"], observed_file)
     images = (*names["train"], *names["val"])
-    _refuse_repeated(images, path)
+    refuse_repeated(images, path, "keep one row of each")
     root = _image_folder(path, names)
     refuse_missing_images(root, images, f"the files in {path} name", "it is the set that they were made for")
     truth = np.concatenate(list(full.values()))
@@ -75,8 +73,8 @@ def read(path: Path) -> ImageTable:
         labels=np.concatenate([observed, full["val"]]),
         splits=tuple(SPLIT_OF[part] for part in SPLIT_OF for _ in names[part]),
         kind="npy",
-        truth=np.where(truth == 1, np.int8(1), np.int8(-1)),
-        notes=(f"what is observed of the training images is in {observed_in.name}", *named_by),
+        truth=complete_labels(truth == 1),
+        notes=(f"the observed labels of the training images are in {observed_in.name}", *named_by),
     )
 
 
@@ -85,25 +83,25 @@ def _file(path: Path, part: str, what: str) -> Path:
 
 
 def _observed_file(path: Path) -> Path | None:
-    """What is observed of the training images; newer scripts put the way it was chosen in the name (uniform, size, ...)."""
+    """Return the file of observed training labels, if any; newer scripts name the way they were chosen (uniform, size, ...)."""
     plain = _file(path, "train", "labels_obs")
     if plain.is_file():
         return plain
     found = sorted(path.glob("formatted_train_*_labels_obs.npy"))
     if len(found) > 1:
         raise UserError(
-            f"{path}: several files say what is observed ({some(file.name for file in found)}); "
+            f"{path}: several files of observed labels ({first_few(file.name for file in found)}); "
             f"rename the one to train on to {plain.name}"
         )
     return found[0] if found else None
 
 
 def _array(file: Path, what: str) -> NDArray[np.generic]:
-    file_of(file, what, SOURCE)
+    require_file(file, what, SOURCE)
     try:
         array = np.load(file, allow_pickle=False)
     except DAMAGED as error:
-        # A pickle can run any program when it is opened.
+        # Opening a pickle can run any program.
         if "Object arrays" in str(error):
             raise UserError(
                 f"{file}: an array of Python objects, which is not safe to open; if you trust it, save it again as plain text or "
@@ -136,7 +134,7 @@ def _labels(file: Path, images: int, values: tuple[int, ...]) -> Labels:
 
 
 def _classes(path: Path, count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The class names, and what to tell about them."""
+    """Return the class names, and notes about them."""
     fixed = fixed_classes(path)
     if fixed is not None:
         if len(fixed) != count:
@@ -166,31 +164,19 @@ def _refuse_contradiction(observed: Labels, full: Labels, file: Path) -> None:
         )
 
 
-def _refuse_repeated(images: tuple[str, ...], path: Path) -> None:
-    repeated = [name for name, count in Counter(images).items() if count > 1]
-    if repeated:
-        raise UserError(f"{path}: {len(repeated):,} images are named more than once ({some(repeated)}); keep one row of each")
-
-
 def _image_folder(path: Path, names: dict[str, tuple[str, ...]]) -> Path:
-    """The folder that the names are relative to: the first in which any of a few exists."""
+    """Return the folder that the names are relative to: the first that holds any of the tried images."""
     tried = [name for part in names.values() for name in part[:TRIED]]
     for place in PLACES:
         if any((path / place / name).is_file() for name in tried):
             return path / place
     places = ", ".join(PLACES[1:])
     raise UserError(
-        f"{path}: none of the first images is there ({some(tried[:1])}); looked in this folder and in its {places}; "
+        f"{path}: none of the first images is there ({first_few(tried[:1])}); looked in this folder and in its {places}; "
         "put the images, or a link to them, in one of these"
     )
 
 
+LOOKS_LIKE = "formatted_train_images.npy, formatted_train_labels.npy and the same of val"
 # Before the official layouts, beside which these files lie: whoever made them wants them.
-register(
-    "npy",
-    detects,
-    read,
-    looks_like="formatted_train_images.npy, formatted_train_labels.npy and the same of val",
-    rank=-1,
-    official=True,
-)
+register(Reader("npy", detects, read, LOOKS_LIKE, rank=-1, official=True))

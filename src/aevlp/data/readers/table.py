@@ -1,8 +1,10 @@
 """Table: a CSV, TSV or JSONL file, or a folder with `labels.csv` or `metadata.csv` (or the like) in it.
 
-Names of labels in a column `labels` (and `negatives`), or one column per class with 1, 0, -1 or nothing.
+Labels are names in a column `labels` (and `negatives`), or 1, 0, -1 or nothing in one column per class.
 """
 
+import csv
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,18 +12,82 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from aevlp.core.errors import UserError, did_you_mean
-from aevlp.data.classes import CLASSES_FILE, fixed_classes, some, unknown_class
-from aevlp.data.readers import register
-from aevlp.data.rows import SUFFIXES, Row, Rows, columns_and_rows
-from aevlp.data.table import SPLIT_NAMES, ImageTable
+from aevlp.core.errors import UserError, did_you_mean, first_few
+from aevlp.data.dataset import SPLIT_NAMES, ImageTable
+from aevlp.data.files import CLASSES_FILE, fixed_classes, read_lines, unknown_class
+from aevlp.data.readers import Reader, register
 
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (*DELIMITERS, ".jsonl")
 FILES = tuple(f"{stem}{suffix}" for stem in ("labels", "metadata") for suffix in SUFFIXES)
 IMAGE = ("image", "file_name", "filename")
 POSITIVES = ("labels", "label")
 NEGATIVES = ("negatives",)
 SPLIT = ("split",)
-VALUES = {"": 0, "0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1}  # 1.0: how pandas writes a column with gaps
+VALUES = {"": 0, "0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1}  # pandas writes 1.0 in a column with gaps
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row of a file: its line number and the value of each column, text in a CSV, any JSON value in a JSONL."""
+
+    line: int
+    cells: dict[str, object]
+
+
+class TableRows:
+    """The rows of a CSV, TSV or JSONL file, read one at a time; blank lines are skipped, surrounding spaces trimmed."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.columns: dict[str, None] = {}
+        """The column names met so far, in order: a CSV has them all before its first row."""
+
+    def __iter__(self) -> Iterator[TableRow]:
+        suffix = self.file.suffix.lower()
+        return self._from_jsonl() if suffix == ".jsonl" else self._from_csv(DELIMITERS[suffix])
+
+    def _from_csv(self, delimiter: str) -> Iterator[TableRow]:
+        reader = csv.reader(read_lines(self.file, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+        header: list[str] | None = None
+        try:
+            for record in reader:
+                fields = [field.strip() for field in record]
+                where = f"{self.file}, line {reader.line_num}"
+                if not any(fields):
+                    continue
+                if header is None:
+                    header = fields
+                    self.columns.update(dict.fromkeys(name for name in header if name))
+                    if twice := [name for name in self.columns if header.count(name) > 1]:
+                        raise UserError(f"{where}: two columns have the same name ({first_few(twice)}); rename or remove one")
+                    continue
+                if len(fields) > len(header):
+                    raise UserError(
+                        f"{where}: {len(fields)} fields under {len(header)} columns; "
+                        "separate several labels by ';', or quote a field that has a comma in it"
+                    )
+                # The last fields of a short row are empty. A column without a name (an index that a tool wrote) is ignored.
+                yield TableRow(reader.line_num, {name: field for name, field in zip(header, fields, strict=False) if name})
+        except csv.Error as error:
+            raise UserError(f"{self.file}, line {reader.line_num}: not a valid table ({error}); check the quotes") from None
+
+    def _from_jsonl(self) -> Iterator[TableRow]:
+        # A JSON text may hold other line separators than "\n".
+        for number, line in enumerate(read_lines(self.file, newline="\n"), 1):
+            if not line.strip():
+                continue
+            where = f"{self.file}, line {number}"
+            try:
+                record = json.loads(line.removesuffix("\n"))
+            except (json.JSONDecodeError, RecursionError) as error:
+                what = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deep"
+                raise UserError(f"{where}: not valid JSON ({what}); write one object per line") from None
+            if not isinstance(record, dict):
+                raise UserError(f'{where}: not a JSON object; write one like {{"image": ..., "labels": [...]}}')
+            cells = {name.strip(): value for name, value in record.items()}
+            self.columns.update(dict.fromkeys(name for name in cells if name))
+            yield TableRow(number, cells)
 
 
 @dataclass(frozen=True)
@@ -35,7 +101,7 @@ class _Image:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which column says what; None where there is no such column."""
+    """The name of each column; None where there is no such column."""
 
     image: str
     split: str | None
@@ -46,17 +112,18 @@ class _Columns:
 
 
 def detects(path: Path) -> bool:
-    """Whether this is a table file, or a folder with one under a name of its own."""
+    """Return whether this is a table file, or a folder with one under a usual name."""
     return path.suffix.lower() in SUFFIXES if path.is_file() else any((path / name).is_file() for name in FILES)
 
 
 def read(path: Path) -> ImageTable:
-    """One image per row, in the order of the rows."""
+    """Return one image per row, in the order of the rows."""
     file = _file(path)
     fixed = fixed_classes(file.parent)
-    names, rows = columns_and_rows(file)
-    columns = _columns(names, fixed, file)
-    images = _once([_image(row, columns, f"{file}, line {row.line}") for row in rows], file)
+    table = TableRows(file)
+    rows = list(table)
+    columns = _columns(list(table.columns), fixed, file)
+    images = _without_repeats([_image(row, columns, f"{file}, line {row.line}") for row in rows], file)
     _refuse_missing(images, file)
     classes = fixed or columns.classes or tuple(sorted({name for image in images for name in image.values}))
     index = {name: i for i, name in enumerate(classes)}
@@ -77,8 +144,8 @@ def read(path: Path) -> ImageTable:
 
 
 def image_names(file: Path) -> Iterator[str]:
-    """The image that each row names, relative to the table, read as they are asked for; labels are not looked at."""
-    rows = Rows(file)
+    """Yield the image that each row names, relative to the table; ignore labels. Rows are read one at a time."""
+    rows = TableRows(file)
     column: str | None = None
     for row in rows:
         column = column or _image_column(rows.columns, file)
@@ -97,13 +164,13 @@ def _file(path: Path) -> Path:
 
 
 def _first(names: Iterable[str], aliases: tuple[str, ...]) -> str | None:
-    """The column that is called by the first of the aliases that any is called by, in any case."""
+    """Return the column named by the first alias that any column has, in any case."""
     lower = {name.lower(): name for name in names}
     return next((lower[alias] for alias in aliases if alias in lower), None)
 
 
 def _found(names: Collection[str]) -> str:
-    return f"its columns are: {some(names, 8)}" if names else "it is empty"
+    return f"its columns are: {first_few(names, 8)}" if names else "it is empty"
 
 
 def _image_column(names: Collection[str], file: Path) -> str:
@@ -121,7 +188,7 @@ def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Co
         if not classes:
             raise UserError(f"{file}: no labels in it; {_found(names)}; add a column 'labels', or a column per class")
     if classes and fixed:
-        # Columns beyond those are something else (a size, a source); one that is missing may be misspelt.
+        # Other columns hold something else (a size, a source); a missing one may be misspelt.
         for name in fixed:
             if name not in classes:
                 raise UserError(
@@ -132,7 +199,7 @@ def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Co
     return _Columns(image, _first(names, SPLIT), positives, negatives, classes)
 
 
-def _image(row: Row, columns: _Columns, where: str) -> _Image:
+def _image(row: TableRow, columns: _Columns, where: str) -> _Image:
     name = _image_name(row, columns.image, where)
     given = _text(row, columns.split, where) or "train"
     split = SPLIT_NAMES.get(given.lower())
@@ -142,21 +209,21 @@ def _image(row: Row, columns: _Columns, where: str) -> _Image:
     return _Image(row.line, name, split, values)
 
 
-def _image_name(row: Row, column: str, where: str) -> str:
+def _image_name(row: TableRow, column: str, where: str) -> str:
     name = _text(row, column, where)
     if not name:
         raise UserError(f"{where}: no image named in column '{column}'; name one, or remove the row")
     return PurePosixPath(name).as_posix()
 
 
-def _text(row: Row, column: str | None, where: str) -> str:
+def _text(row: TableRow, column: str | None, where: str) -> str:
     value = row.cells.get(column) if column else None
     if value is not None and not isinstance(value, str):
         raise UserError(f"{where}: '{column}' is {value!r}, not text; write it in quotes")
     return (value or "").strip()
 
 
-def _named(row: Row, columns: _Columns, where: str) -> dict[str, int]:
+def _named(row: TableRow, columns: _Columns, where: str) -> dict[str, int]:
     positives, negatives = (_names(row, column, where) for column in (columns.positives, columns.negatives))
     both = sorted(set(positives) & set(negatives))
     if both:
@@ -164,7 +231,7 @@ def _named(row: Row, columns: _Columns, where: str) -> dict[str, int]:
     return dict.fromkeys(positives, 1) | dict.fromkeys(negatives, -1)
 
 
-def _names(row: Row, column: str | None, where: str) -> list[str]:
+def _names(row: TableRow, column: str | None, where: str) -> list[str]:
     value = row.cells.get(column) if column else None
     if value is None:
         return []
@@ -177,7 +244,7 @@ def _names(row: Row, column: str | None, where: str) -> list[str]:
     return [name for name in names if name]
 
 
-def _cells(row: Row, classes: tuple[str, ...], where: str) -> dict[str, int]:
+def _cells(row: TableRow, classes: tuple[str, ...], where: str) -> dict[str, int]:
     values = {}
     for name in classes:
         cell = row.cells.get(name)
@@ -192,8 +259,8 @@ def _cells(row: Row, classes: tuple[str, ...], where: str) -> dict[str, int]:
     return values
 
 
-def _once(images: list[_Image], file: Path) -> list[_Image]:
-    """Without the rows that repeat an earlier one; two rows that contradict each other are an error."""
+def _without_repeats(images: list[_Image], file: Path) -> list[_Image]:
+    """Drop rows that repeat an earlier one; raise if two rows contradict each other."""
     first: dict[str, _Image] = {}
     for image in images:
         other = first.setdefault(image.name, image)
@@ -210,10 +277,11 @@ def _refuse_missing(images: list[_Image], file: Path) -> None:
     if missing:
         raise UserError(
             f"{file}, line {missing[0].line}: {len(missing)} of {len(images)} images do not exist "
-            f"({some(image.name for image in missing)}); names are relative to {file.parent}: "
+            f"({first_few(image.name for image in missing)}); names are relative to {file.parent}: "
             "correct them, or remove their rows"
         )
 
 
+LOOKS_LIKE = "a CSV, TSV or JSONL file, or a folder with labels.csv or metadata.csv"
 # Before the official layouts, beside which a table may lie: whoever wrote it wants it.
-register("table", detects, read, looks_like="a CSV, TSV or JSONL file, or a folder with labels.csv or metadata.csv", rank=-1)
+register(Reader("table", detects, read, LOOKS_LIKE, rank=-1))

@@ -21,7 +21,7 @@ from aevlp.damp.labels import pseudo_labels, scores
 from aevlp.damp.options import DampOptions
 from aevlp.damp.text import class_embeddings, noise_weights, text_embeddings
 from aevlp.damp.views import ViewSettings, plan_views
-from aevlp.data.splits import Dataset
+from aevlp.data.dataset import Dataset
 from aevlp.experiments.bench.straightforward import decoded_twice, views_of
 from aevlp.models.classifier import build_classifier
 from aevlp.models.prompts import class_prompts

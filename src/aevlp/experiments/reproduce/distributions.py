@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
     from aevlp.config.config import Config
-    from aevlp.data.splits import Dataset, Split
+    from aevlp.data.dataset import Dataset, Split
 
 BINS = 50
 KINDS = {"positive": 1, "negative": -1}

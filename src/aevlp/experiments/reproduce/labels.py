@@ -22,7 +22,7 @@ from aevlp.training.provenance import require_same_images
 from aevlp.training.run_folder import FREE
 
 if TYPE_CHECKING:
-    from aevlp.data.splits import Dataset
+    from aevlp.data.dataset import Dataset
 
 FOLDER = "labels"
 NAMES = {
@@ -89,7 +89,7 @@ def label_sheet(request: Request, planned: Sequence[Planned], data: Dataset, col
 def _judged(trial: Trial, data: Dataset, accelerator: Any) -> dict[str, Any]:
     """A line per epoch with the figures, 0 to 1, of its labels, the average so far and all labels so far together."""
     from aevlp.damp.quality import Quality
-    from aevlp.data.splits import data_fingerprint
+    from aevlp.data.dataset import data_fingerprint
     from aevlp.sources.damp import Damp
 
     config = trial.config

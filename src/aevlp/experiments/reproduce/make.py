@@ -21,7 +21,7 @@ from aevlp.experiments.reproduce.sheet import Sheet, csv_text, markdown_table, p
 from aevlp.store.location import store_root
 
 if TYPE_CHECKING:
-    from aevlp.data.splits import Dataset
+    from aevlp.data.dataset import Dataset
 
 
 def make(request: Request) -> tuple[str, Sheet]:
@@ -37,8 +37,8 @@ def make(request: Request) -> tuple[str, Sheet]:
         raise UserError(f"{request.target.name}: none of its rows can be trained ({planned[0].skipped})")
     config = trials[0].config
 
+    from aevlp.data.dataset import require_examples
     from aevlp.data.load import load
-    from aevlp.data.splits import require_examples
 
     if request.data is None:
         claim_place(request)  # before the world is drawn into it

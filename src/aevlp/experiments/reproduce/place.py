@@ -16,7 +16,7 @@ from aevlp.store.location import store_root
 
 if TYPE_CHECKING:
     from aevlp.core.processes import EngineOptions
-    from aevlp.data.splits import Dataset
+    from aevlp.data.dataset import Dataset
 
 MARK, RUNS = "reproduce.json", "runs"
 QUICK_WORLD = {"train": 400, "test": 200}  # images; the whole one has 2,000 and 1,000
@@ -53,7 +53,7 @@ def claim_place(request: Request, data: Dataset | None = None) -> None:
     known = json.loads(file.read_text()) if file.is_file() else {}
     mark = {"made_by": "aevlp reproduce", "quick": request.quick, **known}
     if data is not None:
-        from aevlp.data.splits import data_fingerprint
+        from aevlp.data.dataset import data_fingerprint
         from aevlp.training.provenance import require_same_images
 
         if "fingerprint" in known:

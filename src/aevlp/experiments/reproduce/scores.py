@@ -21,7 +21,7 @@ from aevlp.experiments.reproduce.sheet import NOTHING, Sheet, mean_and_spread
 from aevlp.experiments.reproduce.targets import Target
 
 if TYPE_CHECKING:
-    from aevlp.data.splits import Dataset
+    from aevlp.data.dataset import Dataset
 
 
 @dataclass(frozen=True)

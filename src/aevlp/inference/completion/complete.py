@@ -14,8 +14,8 @@ import numpy.typing as npt
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
-from aevlp.data.prevalence import Labels, observed_like
-from aevlp.data.splits import Dataset, Split
+from aevlp.data.dataset import Dataset, Labels, Split
+from aevlp.data.prevalence import observed_like
 from aevlp.inference.completion.records import Completed, Opinion
 from aevlp.inference.completion.weighing import Flags, Question, Said, Weighing, estimated_question, question, weigh
 from aevlp.training.run_folder import RunFolder

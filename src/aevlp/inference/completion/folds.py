@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from aevlp.config.config import Config
 from aevlp.core.seeds import seed_for
-from aevlp.data.splits import Dataset, data_fingerprint
+from aevlp.data.dataset import Dataset, data_fingerprint
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.evaluate import probabilities
 from aevlp.training.finalize import evaluate_best, write_result

@@ -14,7 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.data.prevalence import Floats, Labels, estimated_mass, telling
+from aevlp.data.dataset import Labels
+from aevlp.data.prevalence import Floats
+from aevlp.data.prevalence import estimated_positive_weight, informative_rows
 from aevlp.training.calibration import Logistic, fit_logistic, logit
 from aevlp.training.thresholds import threshold
 

@@ -16,7 +16,7 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     import torch
 
     from aevlp.config.config import build_config
-    from aevlp.data.splits import Split
+    from aevlp.data.dataset import Split
     from aevlp.sources.damp import Damp
 
     rng = np.random.default_rng(0)

@@ -41,7 +41,7 @@ def with_classes(target: Target, records: Iterable[Completed]) -> Iterator[Compl
 
 def _has_its_classes(target: Target) -> bool:
     """Whether there is a `classes.txt` beside the file; one that lists other classes is refused."""
-    from aevlp.data.classes import fixed_classes
+    from aevlp.data.files import fixed_classes
 
     found = fixed_classes(target.out.parent)
     if found is not None and found != target.classes:
@@ -53,6 +53,6 @@ def _has_its_classes(target: Target) -> bool:
 
 
 def _classes_file(target: Target) -> Path:
-    from aevlp.data.classes import CLASSES_FILE
+    from aevlp.data.files import CLASSES_FILE
 
     return target.out.parent / CLASSES_FILE

@@ -3,8 +3,7 @@ from itertools import count, islice
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.data.readers.table import image_names
-from aevlp.data.rows import Rows, columns_and_rows
+from aevlp.data.readers.table import TableRows, image_names
 
 
 @pytest.mark.parametrize(
@@ -19,8 +18,9 @@ from aevlp.data.rows import Rows, columns_and_rows
 )
 def test_rows_come_with_their_lines(tmp_path, name, text):
     (tmp_path / name).write_bytes(text.encode())
-    columns, rows = columns_and_rows(tmp_path / name)
-    assert columns == ["image", "labels"]
+    table = TableRows(tmp_path / name)
+    rows = list(table)
+    assert list(table.columns) == ["image", "labels"]
     first = 1 if name.endswith("jsonl") else 2
     assert [(row.line, row.cells) for row in rows] == [
         (first, {"image": "a.png", "labels": "dog"}),
@@ -30,7 +30,7 @@ def test_rows_come_with_their_lines(tmp_path, name, text):
 
 def test_a_quoted_field_goes_on_over_lines(tmp_path):
     (tmp_path / "t.csv").write_text('image,labels\n"a\n.png",dog\nb.png,cat\n')
-    assert [(row.line, row.cells["image"]) for row in Rows(tmp_path / "t.csv")] == [(3, "a\n.png"), (4, "b.png")]
+    assert [(row.line, row.cells["image"]) for row in TableRows(tmp_path / "t.csv")] == [(3, "a\n.png"), (4, "b.png")]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
@@ -39,7 +39,7 @@ def test_rows_are_read_as_they_are_asked_for(tmp_path, suffix):
     good = "a.png,dog\n" if suffix == ".csv" else '{"image": "a.png"}\n'
     text = ("image,labels\n" if suffix == ".csv" else "") + good * 20_000
     (tmp_path / f"t{suffix}").write_bytes(text.encode() + b"\xff\n")
-    rows = iter(Rows(tmp_path / f"t{suffix}"))
+    rows = iter(TableRows(tmp_path / f"t{suffix}"))
     assert [row.cells["image"] for row in islice(rows, 10)] == ["a.png"] * 10
     with pytest.raises(UserError, match=rf"not UTF-8 text \(byte {len(text)}\)"):
         list(rows)
@@ -47,7 +47,7 @@ def test_rows_are_read_as_they_are_asked_for(tmp_path, suffix):
 
 def test_the_columns_of_jsonl_are_those_met_so_far(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"image": "a.png"}\n{"image": "b.png", "dog": 1}\n')
-    rows = Rows(tmp_path / "t.jsonl")
+    rows = TableRows(tmp_path / "t.jsonl")
     assert [list(rows.columns) for _ in rows] == [["image"], ["image", "dog"]]
 
 

@@ -1,5 +1,4 @@
-from aevlp.core.errors import did_you_mean
-from aevlp.data.classes import some
+from aevlp.core.errors import did_you_mean, first_few
 
 
 def test_the_nearest_name_whatever_its_case() -> None:
@@ -9,7 +8,7 @@ def test_the_nearest_name_whatever_its_case() -> None:
 
 
 def test_a_few_names() -> None:
-    assert some([]) == ""
-    assert some("abc") == "a, b, c"
-    assert some("abcd") == "a, b, c, ..."
-    assert some(iter("abcd"), 1) == "a, ..."
+    assert first_few([]) == ""
+    assert first_few("abc") == "a, b, c"
+    assert first_few("abcd") == "a, b, c, ..."
+    assert first_few(iter("abcd"), 1) == "a, ..."

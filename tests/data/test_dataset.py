@@ -5,8 +5,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.data import Dataset, ImageTable, Split, prepare
-from aevlp.data.splits import require_examples, single_positives
-from aevlp.data.table import Labels
+from aevlp.data.dataset import Labels, require_examples, single_positives
 
 ROOT = Path("root")
 
@@ -23,6 +22,31 @@ def random_labels(rows: int, values: tuple[int, ...] = (0, 1), seed: int = 0) ->
 
 def rows(split: Split) -> list[int]:
     return [int(name.removesuffix(".png")) for name in split.names]
+
+
+def image_table(labels: np.ndarray, splits: tuple[str, ...] = ("train", "test")) -> ImageTable:
+    return ImageTable(Path("root"), ("a/1.png", "2.png"), ("x", "y", "z"), labels, splits, "table")
+
+
+def test_paths_are_under_the_root() -> None:
+    assert list(image_table(np.zeros((2, 3), np.int8)).paths) == [Path("root/a/1.png"), Path("root/2.png")]
+
+
+def test_a_reader_cannot_return_something_else() -> None:
+    with pytest.raises(ValueError, match=r"labels must be int8\[2, 3\]"):
+        image_table(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"labels must be int8\[2, 3\]"):
+        image_table(np.zeros((3, 2), np.int8))
+    with pytest.raises(ValueError, match="splits must name one of"):
+        image_table(np.zeros((2, 3), np.int8), ("train", "valid"))
+    with pytest.raises(ValueError, match="splits must name one of"):
+        image_table(np.zeros((2, 3), np.int8), ("train",))
+
+
+def test_the_truth_has_the_shape_of_the_labels() -> None:
+    labels = np.zeros((2, 3), np.int8)
+    with pytest.raises(ValueError, match=r"truth must be int8\[2, 3\]"):
+        ImageTable(Path("root"), ("a", "b"), ("x", "y", "z"), labels, ("train", "test"), "table", truth=labels[:1])
 
 
 def test_a_fifth_is_held_out_by_the_standard_rule() -> None:

@@ -3,23 +3,23 @@ from pathlib import Path
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.data.pieces import file_of, folder_of, missing_files, refuse_empty, refuse_missing_images, unlisted_images
+from aevlp.data.files import missing_files, refuse_empty, refuse_missing_images, require_file, require_folder, unlisted_images
 
 
 def test_what_is_there_is_returned(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
     file.touch()
-    assert file_of(file, "a list", "ask for it") == file
-    assert folder_of(tmp_path, "a folder", "ask for it") == tmp_path
+    assert require_file(file, "a list", "ask for it") == file
+    assert require_folder(tmp_path, "a folder", "ask for it") == tmp_path
 
 
 def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
     file.touch()
     with pytest.raises(UserError, match=r"^.*list.txt: no such folder: the images; ask for it$"):
-        folder_of(file, "the images", "ask for it")
+        require_folder(file, "the images", "ask for it")
     with pytest.raises(UserError, match=r": no such file: the list; ask for it$"):
-        file_of(tmp_path, "the list", "ask for it")
+        require_file(tmp_path, "the list", "ask for it")
 
 
 def test_missing_files_at_any_depth(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the field expects of a benchmark, beside what was found; on PASCAL VOC itself where it is there."""
+"""Check compares a benchmark with its published counts; PASCAL VOC itself is compared where it is available."""
 
 import os
 import shutil
@@ -12,9 +12,8 @@ import pytest
 
 from aevlp.data import ImageTable, read
 from aevlp.data.benchmarks import VOC
-from aevlp.data.check import check, render
-from aevlp.data.expected import Figure, compared
-from aevlp.data.splits import labels_of
+from aevlp.data.check import BenchmarkStatistic, compare_with_benchmark, render, report_on
+from aevlp.data.dataset import labels_of
 from tests.cli.run import aevlp
 from tests.data.readers.test_voc import write_tree
 
@@ -36,21 +35,21 @@ def table(
 
 
 def found(image_set: ImageTable) -> dict[str, str]:
-    comparison = compared(image_set)
+    comparison = compare_with_benchmark(image_set)
     assert comparison is not None
-    return {figure.name: figure.found for figure in comparison.figures}
+    return {statistic.name: statistic.found for statistic in comparison.statistics}
 
 
-def test_figures_beside_each_other() -> None:
-    comparison = compared(table(("train", "train", "test"), [[0], [1, 2], [3]]))
+def test_statistics_beside_each_other() -> None:
+    comparison = compare_with_benchmark(table(("train", "train", "test"), [[0], [1, 2], [3]]))
     assert comparison is not None
     assert comparison.benchmark is VOC
-    assert comparison.figures == (
-        Figure("train images", "2", "5,717"),
-        Figure("test images", "1", "5,823"),
-        Figure("classes", "20", "20"),
-        Figure("labels per train image", "1.500", "1.457"),
-        Figure("labels per test image", "1.000", "1.434"),
+    assert comparison.statistics == (
+        BenchmarkStatistic("train images", "2", "5,717"),
+        BenchmarkStatistic("test images", "1", "5,823"),
+        BenchmarkStatistic("classes", "20", "20"),
+        BenchmarkStatistic("labels per train image", "1.500", "1.457"),
+        BenchmarkStatistic("labels per test image", "1.000", "1.434"),
     )
     assert comparison.differing == ("train images", "test images", "labels per train image", "labels per test image")
 
@@ -72,19 +71,20 @@ def test_a_split_that_is_not_there_is_not_compared() -> None:
 def test_what_is_no_benchmark() -> None:
     image_set = table(("train",))
     other = ImageTable(image_set.root, image_set.names, tuple("abcdefghijklmnopqrst"), image_set.labels, ("train",), "table")
-    assert compared(other) is None
+    assert compare_with_benchmark(other) is None
 
 
 def test_the_verdict(tmp_path: Path) -> None:
-    report = check(write_tree(tmp_path / "VOC2012"))
+    report = report_on(write_tree(tmp_path / "VOC2012"))
     full = [[0, 1]] * 2613 + [[0]] * 3104
-    assert "\nall as the field expects\n" in render(replace(report, comparison=compared(whole(full))))
+    assert "\nall as the field expects\n" in render(replace(report, comparison=compare_with_benchmark(whole(full))))
     # One label of each is not another set: published results are on such.
-    assert "\nother labels per training image than the full labels have: as it is where only some are observed\n" in render(
-        replace(report, comparison=compared(whole([[0]] * 5717)))
+    assert (
+        "\nlabels per training image differ from those of the full labels, as expected where only some are observed\n"
+        in render(replace(report, comparison=compare_with_benchmark(whole([[0]] * 5717))))
     )
     assert "\ndiffers from the set that the field reports on (train images): a subset" in render(
-        replace(report, comparison=compared(whole(full[1000:2000])))
+        replace(report, comparison=compare_with_benchmark(whole(full[1000:2000])))
     ).replace(", labels per train image", "")
 
 

@@ -1,0 +1,278 @@
+"""An image set with incomplete labels: as a reader finds it (`ImageTable`) and as a model trains on it (`Dataset`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aevlp.core.errors import UserError, first_few
+from aevlp.data.fingerprint import digests, set_fingerprint
+
+Labels = NDArray[np.int8]
+"""int8[N, C]: 1 a confirmed positive, 0 unknown, -1 a confirmed negative."""
+Observe = Literal["given", "single"]
+Zeros = Literal["unknown", "negative"]
+
+SPLITS = ("train", "val", "test")
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""Every spelling of a split that users may write."""
+HELD_OUT = 0.2
+"""Share of the training images that is held out for validation when the image set has no split "val"."""
+SINGLE_POSITIVE_SEED = 1200  # of published results
+FEWEST = 5
+"""Smallest number of training images of which some can be held out."""
+
+
+@dataclass(frozen=True)
+class Paths(Sequence[Path]):
+    """The paths of image files. Each is made on access: for a million images, only the names stay in memory."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Paths": ...
+
+    def __getitem__(self, index: int | slice) -> "Path | Paths":
+        if isinstance(index, slice):
+            return Paths(self.root, self.names[index])
+        return self.root / self.names[index]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTable:
+    """An image set as it lies on disk, before any protocol is applied to it. Every reader returns one."""
+
+    root: Path
+    """Folder that `names` are relative to."""
+    names: tuple[str, ...]
+    """One per image, with forward slashes; no two are equal."""
+    classes: tuple[str, ...]
+    """Class names, in the order of the columns of `labels`."""
+    labels: Labels
+    """int8[N, C] as given; `prepare` decides the meaning of a 0."""
+    splits: tuple[str, ...]
+    """One of `SPLITS` per image."""
+    kind: str
+    """Name of the reader."""
+    truth: Labels | None = None
+    """int8[N, C] in {1, -1}: the complete labels of every image, for formats that have them; None: not known to be complete."""
+    notes: tuple[str, ...] = ()
+    """Remarks of the reader, one line each, for `aevlp check`."""
+
+    def __post_init__(self) -> None:
+        for name, labels in (("labels", self.labels), ("truth", self.truth)):
+            if labels is not None and (labels.dtype != np.int8 or labels.shape != (len(self.names), len(self.classes))):
+                raise ValueError(f"{name} must be int8[{len(self.names)}, {len(self.classes)}]")
+        if len(self.splits) != len(self.names) or not set(self.splits) <= set(SPLITS):
+            raise ValueError(f"splits must name one of {SPLITS} per image")
+
+    @property
+    def paths(self) -> Paths:
+        """The image files, in order."""
+        return Paths(self.root, self.names)
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """A digest of each file's content (`aevlp.data.fingerprint`), read once."""
+        return tuple(digests(self.paths))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The images of one split, with their labels."""
+
+    name: str
+    """train, val or test."""
+    root: Path
+    names: tuple[str, ...]
+    digests: tuple[str, ...]
+    """A digest of each file's content (`aevlp.data.fingerprint`)."""
+    observed: Labels
+    """int8[N, C] in {1, 0, -1}: the labels that a method may use."""
+    truth: Labels | None
+    """int8[N, C] in {1, -1}: the labels that a method is evaluated by; None if they are not completely known."""
+
+    whole: "Split | None" = None
+    """The split that this one is a part of. Embeddings stored for it serve this part too."""
+
+    def part(self, rows: NDArray[np.intp]) -> "Split":
+        """Return the images of some rows, in this order, as a part of the whole split."""
+        names, digests = (tuple(values[row] for row in rows) for values in (self.names, self.digests))
+        truth = None if self.truth is None else self.truth[rows]
+        return Split(self.name, self.root, names, digests, self.observed[rows], truth, whole=self.whole or self)
+
+    @property
+    def evaluation_labels(self) -> Labels:
+        """The truth or, where it is not known, the observed labels."""
+        return self.observed if self.truth is None else self.truth
+
+    @property
+    def paths(self) -> Paths:
+        """The image files, in order."""
+        return Paths(self.root, self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """An image set, ready for training."""
+
+    classes: tuple[str, ...]
+    train: Split
+    val: Split
+    """Its truth is None if it was held out of incompletely labelled images: mAP on it is then a lower bound."""
+    test: Split | None
+
+    def classes_without_positive(self) -> tuple[str, ...]:
+        """Return the classes without an observed positive among the training images."""
+        seen = (self.train.observed == 1).any(axis=0)
+        return tuple(name for name, is_seen in zip(self.classes, seen, strict=True) if not is_seen)
+
+
+def prepare(
+    table: ImageTable,
+    *,
+    observe: Observe = "given",
+    zeros: Zeros = "unknown",
+    exclude: frozenset[int] = frozenset(),
+) -> Dataset:
+    """Return the splits of an image set, with observed labels and truth.
+
+    `observe`: "given" takes the labels as they are; "single" expects fully labelled training images and keeps one observed
+    positive of each. `zeros`: the meaning of a 0 in the training split. Validation and test are always fully labelled:
+    everything not positive is negative. `exclude`: rows of the table to leave out. They are removed after every draw, so
+    that a file that cannot be read does not change what is drawn for the others.
+    """
+    train = rows_of(table, "train")
+    if train.size == 0:
+        raise UserError(f"{table.root}: no training images; put some in the split 'train'")
+    observed, truth = labels_of(table, "train", observe=observe, zeros=zeros)
+    val = rows_of(table, "val")
+    kept = np.arange(train.size)
+    if val.size:
+        val_observed, val_truth = labels_of(table, "val")
+    else:
+        if train.size < FEWEST:
+            raise UserError(
+                f"{table.root}: too few training images ({train.size}) to hold some out for validation; "
+                f"add images (at least {FEWEST} in all), or a split 'val'"
+            )
+        kept, held_out = hold_out(train.size)
+        val = train[held_out]
+        val_truth = None if truth is None else truth[held_out]
+        val_observed = observed[held_out] if val_truth is None else val_truth
+    return Dataset(
+        classes=table.classes,
+        train=_split(table, "train", train[kept], observed[kept], None if truth is None else truth[kept], exclude),
+        val=_split(table, "val", val, val_observed, val_truth, exclude),
+        test=complete_split(table, "test", exclude=exclude) if "test" in table.splits else None,
+    )
+
+
+def complete_split(table: ImageTable, name: str, *, exclude: frozenset[int] = frozenset()) -> Split:
+    """Return the split "val" or "test" that the table itself has, without the excluded rows."""
+    return _split(table, name, rows_of(table, name), *labels_of(table, name), exclude)
+
+
+def _split(
+    table: ImageTable,
+    name: str,
+    rows: NDArray[np.intp],
+    observed: Labels,
+    truth: Labels | None,
+    exclude: frozenset[int],
+) -> Split:
+    stays = ~np.isin(rows, list(exclude))
+    if rows.size and not stays.any():
+        raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
+    names, digests = (tuple(values[row] for row in rows[stays]) for values in (table.names, table.digests))
+    return Split(name, table.root, names, digests, observed[stays], None if truth is None else truth[stays])
+
+
+def rows_of(table: ImageTable, split: str) -> NDArray[np.intp]:
+    """Return the rows of the table that are in a split, in order."""
+    return np.flatnonzero(np.array(table.splits, dtype=object) == split)
+
+
+def labels_of(
+    table: ImageTable, split: str, *, observe: Observe = "given", zeros: Zeros = "unknown"
+) -> tuple[Labels, Labels | None]:
+    """Return observed labels and truth (None if incomplete) of a split of the table; the options concern "train" alone."""
+    rows = rows_of(table, split)
+    given = table.labels[rows]
+    full = complete_labels((given if table.truth is None else table.truth[rows]) == 1)
+    if split != "train":
+        return full, full
+    if observe == "single":
+        if zeros == "negative":
+            raise UserError(
+                "observe 'single' hides all labels but one per image, so zeros cannot be negative; leave out one option"
+            )
+        return single_positives(full), full
+    observed = complete_labels(given == 1) if zeros == "negative" else given
+    if table.truth is None:
+        return observed, None if (observed == 0).any() else observed
+    if wrong := int(((observed == -1) & (full == 1)).sum()):
+        raise UserError(
+            f"{table.root}: zeros 'negative' contradicts the complete labels: {wrong} of them are positive; leave out that option"
+        )
+    return observed, full
+
+
+def complete_labels(positive: NDArray[np.bool_]) -> Labels:
+    """Return int8[N, C] in {1, -1}: everything not positive is negative."""
+    return np.where(positive, np.int8(1), np.int8(-1))
+
+
+def hold_out(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices that stay and those held out for validation, both sorted. The draw is that of published results."""
+    order = np.random.RandomState(SINGLE_POSITIVE_SEED).permutation(count)
+    stay = count - round(HELD_OUT * count)
+    return np.sort(order[:stay]), np.sort(order[stay:])
+
+
+def single_positives(labels: Labels) -> Labels:
+    """Keep one random positive per row, by the standard protocol (Cole et al., CVPR 2021); everything else becomes unknown.
+
+    The draw of a row depends on every row before it: pass a whole split, in order, before validation images are held out.
+    """
+    rng = np.random.RandomState(SINGLE_POSITIVE_SEED)
+    observed = np.zeros_like(labels)
+    for row, kept in zip(labels, observed, strict=True):
+        positives = np.flatnonzero(row == 1)
+        rng.shuffle(positives)
+        kept[positives[:1]] = 1
+        # Thrown away, but it advances the generator: without it the draw is not the one that published results use.
+        rng.shuffle(np.flatnonzero(row != 1))
+    return observed
+
+
+def data_fingerprint(data: Dataset) -> str:
+    """Return a hex name for the images, labels and classes of a data set."""
+    parts = [set_fingerprint(data.classes, ["class"] * len(data.classes))]
+    for split in (data.train, data.val, data.test):
+        if split is not None:
+            parts += [split.name, set_fingerprint(split.names, split.digests), blake2b(split.observed.tobytes()).hexdigest()]
+    return blake2b(" ".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def require_examples(dataset: Dataset) -> None:
+    """Raise if a class has no observed positive to learn from."""
+    without = dataset.classes_without_positive()
+    if without:
+        raise UserError(
+            f"{dataset.train.root}: {len(without)} of {len(dataset.classes)} classes have no example among the "
+            f"{len(dataset.train.names)} training images ({first_few(without, 10)}); "
+            "add examples, remove these classes, or give a split 'val' if none is to be held out of 'train'"
+        )
