@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from aevlp.data.prevalence import ROUNDS, observed_like
-from aevlp.data.prevalence import estimated_positive_weight, positive_weight, informative_rows
+from aevlp.data.prevalence import ROUNDS, estimated_positive_weight, informative_rows, observed_like, positive_weight
 
 
 def truths(images: int = 40, classes: int = 6, seed: int = 0) -> np.ndarray:
@@ -28,7 +27,7 @@ def test_the_mass_of_any_set_is_its_true_count_on_average_over_what_might_have_b
     there = truth == 1
     some = np.random.default_rng(7).random(truth.shape) < 0.3
     rng = np.random.default_rng(1)
-    counts = np.array([positive_mass(draw(truth, rng, most), there.sum(1))[some].sum() for _ in range(1500)])
+    counts = np.array([positive_weight(draw(truth, rng, most), there.sum(1))[some].sum() for _ in range(1500)])
     off = (counts.mean() - there[some].sum()) / (counts.std() / np.sqrt(len(counts)))
     assert abs(off) < 4
     assert counts.std() > 0.5  # a single draw is off, so that the mean says something
@@ -36,35 +35,35 @@ def test_the_mass_of_any_set_is_its_true_count_on_average_over_what_might_have_b
 
 def test_observed_labels_share_what_their_image_has():
     observed = np.array([[1, 0, 0], [1, 1, -1], [0, -1, 0], [1, 1, 1]], np.int8)
-    mass = positive_mass(observed, np.array([2, 3, 5, 1]))
+    mass = positive_weight(observed, np.array([2, 3, 5, 1]))
     assert mass.tolist() == [[2, 0, 0], [1.5, 1.5, 0], [0, 0, 0], [1, 1, 1]]  # never fewer than are observed
 
 
 def test_expected_positives_set_the_mean_of_images_with_an_observed_label():
     observed = draw(truths(), np.random.default_rng(0))
     observed[::4] = 0
-    mass = positive_mass(observed, np.random.default_rng(2).uniform(1, 5, len(observed)), 2.5)
+    mass = positive_weight(observed, np.random.default_rng(2).uniform(1, 5, len(observed)), 2.5)
     assert mass[(observed == 1).any(1)].sum(1).mean() == pytest.approx(2.5)
     assert not mass[::4].any()
 
 
 def test_where_nothing_is_observed_there_is_no_mass():
     nothing = np.zeros((3, 2), np.int8)
-    assert not positive_mass(nothing, np.full(3, 2.0), 2.0).any()
-    assert not estimated_mass(nothing, lambda mass: np.ones(mass.shape, bool), 2.0).any()
+    assert not positive_weight(nothing, np.full(3, 2.0), 2.0).any()
+    assert not estimated_positive_weight(nothing, lambda mass: np.ones(mass.shape, bool), 2.0).any()
 
 
 def test_where_everything_is_observed_the_mass_is_the_truth_whatever_is_found():
     truth = truths()
-    assert np.array_equal(positive_mass(truth, (truth == 1).sum(1)), truth == 1)
+    assert np.array_equal(positive_weight(truth, (truth == 1).sum(1)), truth == 1)
     noise = np.random.default_rng(3).random(truth.shape) < 0.5
-    assert np.array_equal(estimated_mass(truth, lambda _: noise), truth == 1)
+    assert np.array_equal(estimated_positive_weight(truth, lambda _: noise), truth == 1)
 
 
 def test_an_image_has_what_is_found_in_it_and_what_is_observed_but_no_confirmed_negative():
     observed = np.array([[1, 0, 0, -1], [0, 1, 0, 0]], np.int8)
     found = np.array([[False, True, True, True], [False, False, False, False]])
-    assert estimated_mass(observed, lambda _: found).tolist() == [[3, 0, 0, 0], [0, 1, 0, 0]]
+    assert estimated_positive_weight(observed, lambda _: found).tolist() == [[3, 0, 0, 0], [0, 1, 0, 0]]
 
 
 def test_a_mass_that_swings_between_two_states_comes_to_an_end():
@@ -75,13 +74,13 @@ def test_a_mass_that_swings_between_two_states_comes_to_an_end():
         asked.append(mass.sum())
         return np.array([[False, mass.sum() < 2, False]])
 
-    assert estimated_mass(observed, found).sum() in (1, 2)
+    assert estimated_positive_weight(observed, found).sum() in (1, 2)
     assert asked == [1, 2] * (ROUNDS // 2)
 
 
 def test_images_of_which_nothing_is_known_tell_nothing():
     observed = np.array([[1, 0], [0, -1], [0, 0], [-1, -1], [1, -1]], np.int8)
-    assert telling(observed).tolist() == [True, False, False, True, True]
+    assert informative_rows(observed).tolist() == [True, False, False, True, True]
 
 
 def test_images_are_shown_as_others_were_observed():

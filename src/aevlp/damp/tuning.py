@@ -99,8 +99,8 @@ def tune_estimated(
 ) -> Tuning:
     """Return the best setting by the observed labels [N, C] alone, which `sample` must not contain."""
     search = _Search(sample, before)
-    counted = np.broadcast_to(telling(observed)[:, None], observed.shape)
-    mass = estimated_mass(observed, lambda mass: search.found(search.best(mass, counted)), expected_positives)
+    counted = np.broadcast_to(informative_rows(observed)[:, None], observed.shape)
+    mass = estimated_positive_weight(observed, lambda mass: search.found(search.best(mass, counted)), expected_positives)
     return search.run(mass, counted, "estimated")
 
 

@@ -16,12 +16,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.config.config import Config
 from aevlp.config.options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.data.dataset import Labels, Split
-from aevlp.data.prevalence import Floats
-from aevlp.data.prevalence import estimated_positive_weight, informative_rows
+from aevlp.data.prevalence import Floats, estimated_positive_weight, informative_rows
 from aevlp.training.calibration import Calibration, fit_calibration, from_json, logit, sigmoid
 from aevlp.training.run_folder import RunFolder
 
@@ -64,11 +64,13 @@ def fit_thresholds(
     if is_complete:
         mass = (labels == 1).astype(np.float64)
     else:
-        if (tells := telling(labels)).any():
+        if (tells := informative_rows(labels)).any():
             probabilities, labels = probabilities[tells], labels[tells]
         # What an image has is what the best F1 finds in it, whatever the labels are wanted for.
         best = replace(options, aim="f1")
-        mass = estimated_mass(labels, lambda mass: probabilities >= _fit(probabilities, mass, best)[1], expected_positives)
+        mass = estimated_positive_weight(
+            labels, lambda mass: probabilities >= _fit(probabilities, mass, best)[1], expected_positives
+        )
     overall, own = _fit(probabilities, mass, options)
     return Thresholds(
         aim=options.aim,
@@ -146,21 +148,15 @@ def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
     return found
 
 
-def thresholds_for(
-    split: Split,
-    classes: Sequence[str],
-    found: npt.NDArray[np.float32],
-    options: ThresholdOptions,
-    expected_positives: float | None,
-) -> Thresholds:
-    """Fit thresholds to the probabilities [N, C] that a model gives the images of a split."""
+def thresholds_for(config: Config, split: Split, classes: Sequence[str], found: npt.NDArray[np.float32]) -> Thresholds:
+    """Fit thresholds to the probabilities [N, C] that a model gives the images of a split, by the options of `config`."""
     return fit_thresholds(
         found,
         split.evaluation_labels,
         classes,
-        options,
+        config.thresholds,
         is_complete=split.truth is not None,
-        expected_positives=expected_positives,
+        expected_positives=config.train.expected_positives,
         split=split.name,
     )
 

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.data.dataset import Labels
-from aevlp.data.prevalence import Floats
-from aevlp.data.prevalence import estimated_positive_weight, informative_rows
+from aevlp.data.prevalence import Floats, estimated_positive_weight, informative_rows
 from aevlp.training.calibration import Logistic, fit_logistic, logit
 from aevlp.training.thresholds import threshold
 
@@ -79,7 +78,7 @@ def question(observed: Labels, truth: Labels) -> Question:
 def estimated_question(said: Said, observed: Labels, expected_positives: float | None) -> Question:
     """What is to find in images of which only some labels [N, C] are observed."""
     features = _features(said, tuple(said))
-    tells = telling(observed)[:, None]
+    tells = informative_rows(observed)[:, None]
 
     def found(mass: npt.NDArray[np.float64]) -> Flags:
         may_be = (observed != -1) & tells
@@ -87,7 +86,7 @@ def estimated_question(said: Said, observed: Labels, expected_positives: float |
         result: Flags = confidence >= threshold(confidence.ravel(), mass.ravel(), "f1", counted=may_be.ravel())
         return result
 
-    mass = estimated_mass(observed, found, expected_positives)
+    mass = estimated_positive_weight(observed, found, expected_positives)
     # Of what an observed label stands for, it is itself a part; the others are to be found.
     known = (observed == 1).sum()
     return Question(mass * (1 - known / max(mass.sum(), known, 1)), (observed == 0) & tells, "estimated")
