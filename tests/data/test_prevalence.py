@@ -22,7 +22,7 @@ def draw(truth: np.ndarray, rng: np.random.Generator, most: int = 1) -> np.ndarr
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_the_mass_of_any_set_is_its_true_count_on_average_over_what_might_have_been_observed(most):
+def test_the_weight_of_any_set_is_its_true_count_on_average_over_what_might_have_been_observed(most):
     truth = truths(12)
     there = truth == 1
     some = np.random.default_rng(7).random(truth.shape) < 0.3
@@ -35,25 +35,25 @@ def test_the_mass_of_any_set_is_its_true_count_on_average_over_what_might_have_b
 
 def test_observed_labels_share_what_their_image_has():
     observed = np.array([[1, 0, 0], [1, 1, -1], [0, -1, 0], [1, 1, 1]], np.int8)
-    mass = positive_weight(observed, np.array([2, 3, 5, 1]))
-    assert mass.tolist() == [[2, 0, 0], [1.5, 1.5, 0], [0, 0, 0], [1, 1, 1]]  # never fewer than are observed
+    weight = positive_weight(observed, np.array([2, 3, 5, 1]))
+    assert weight.tolist() == [[2, 0, 0], [1.5, 1.5, 0], [0, 0, 0], [1, 1, 1]]  # never fewer than are observed
 
 
 def test_expected_positives_set_the_mean_of_images_with_an_observed_label():
     observed = draw(truths(), np.random.default_rng(0))
     observed[::4] = 0
-    mass = positive_weight(observed, np.random.default_rng(2).uniform(1, 5, len(observed)), 2.5)
-    assert mass[(observed == 1).any(1)].sum(1).mean() == pytest.approx(2.5)
-    assert not mass[::4].any()
+    weight = positive_weight(observed, np.random.default_rng(2).uniform(1, 5, len(observed)), 2.5)
+    assert weight[(observed == 1).any(1)].sum(1).mean() == pytest.approx(2.5)
+    assert not weight[::4].any()
 
 
-def test_where_nothing_is_observed_there_is_no_mass():
+def test_where_nothing_is_observed_there_is_no_weight():
     nothing = np.zeros((3, 2), np.int8)
     assert not positive_weight(nothing, np.full(3, 2.0), 2.0).any()
-    assert not estimated_positive_weight(nothing, lambda mass: np.ones(mass.shape, bool), 2.0).any()
+    assert not estimated_positive_weight(nothing, lambda weight: np.ones(weight.shape, bool), 2.0).any()
 
 
-def test_where_everything_is_observed_the_mass_is_the_truth_whatever_is_found():
+def test_where_everything_is_observed_the_weight_is_the_truth_whatever_is_found():
     truth = truths()
     assert np.array_equal(positive_weight(truth, (truth == 1).sum(1)), truth == 1)
     noise = np.random.default_rng(3).random(truth.shape) < 0.5
@@ -66,19 +66,19 @@ def test_an_image_has_what_is_found_in_it_and_what_is_observed_but_no_confirmed_
     assert estimated_positive_weight(observed, lambda _: found).tolist() == [[3, 0, 0, 0], [0, 1, 0, 0]]
 
 
-def test_a_mass_that_swings_between_two_states_comes_to_an_end():
+def test_a_weight_that_swings_between_two_states_comes_to_an_end():
     observed = np.array([[1, 0, 0]], np.int8)
     asked: list[float] = []
 
-    def found(mass):
-        asked.append(mass.sum())
-        return np.array([[False, mass.sum() < 2, False]])
+    def found(weight):
+        asked.append(weight.sum())
+        return np.array([[False, weight.sum() < 2, False]])
 
     assert estimated_positive_weight(observed, found).sum() in (1, 2)
     assert asked == [1, 2] * (ROUNDS // 2)
 
 
-def test_images_of_which_nothing_is_known_tell_nothing():
+def test_images_of_which_nothing_is_known_are_not_informative():
     observed = np.array([[1, 0], [0, -1], [0, 0], [-1, -1], [1, -1]], np.int8)
     assert informative_rows(observed).tolist() == [True, False, False, True, True]
 

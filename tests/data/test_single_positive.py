@@ -10,7 +10,7 @@ from aevlp.data.dataset import single_positives
 
 
 def shuffled(items: list[int], rng: np.random.RandomState) -> list[int]:
-    """What `RandomState.shuffle` does, spelt out: exchanges from the back, indices by masked rejection of 32-bit words."""
+    """Shuffle as `RandomState.shuffle` does, spelt out: exchanges from the back, indices by masked rejection of 32-bit words."""
     items = list(items)
     for last in reversed(range(1, len(items))):
         mask = (1 << last.bit_length()) - 1

@@ -66,7 +66,7 @@ def test_what_is_observed_and_what_is_true(tmp_path: Path) -> None:
     assert data.train.truth is not None
     assert np.array_equal(data.train.truth == 1, full["train"][rows] == 1)
     assert data.val.truth is not None
-    assert (data.val.truth == 1).sum() > 1  # the held out are judged by all their labels
+    assert (data.val.truth == 1).sum() > 1  # held-out images are evaluated by all their labels
     assert data.test is not None
     assert np.array_equal(data.test.observed == 1, full["val"] == 1)  # not by what its labels_obs shows
 

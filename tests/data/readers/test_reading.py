@@ -1,4 +1,4 @@
-"""Which reader is taken, and what is refused whatever the reader."""
+"""The choice of a reader, and refusals that do not depend on the reader."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a table can say."""
+"""Contents that a table may have."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is refused of a table: the file, the line, what is wrong, what to do."""
+"""Refusals of a table: each names the file, the line, the fault and the remedy."""
 
 from collections.abc import Callable
 from pathlib import Path

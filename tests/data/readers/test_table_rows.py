@@ -35,7 +35,7 @@ def test_a_quoted_field_goes_on_over_lines(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_rows_are_read_as_they_are_asked_for(tmp_path, suffix):
-    """What is wrong at the end of a large file is not met at its beginning."""
+    """An error at the end of a large file does not show at its beginning."""
     good = "a.png,dog\n" if suffix == ".csv" else '{"image": "a.png"}\n'
     text = ("image,labels\n" if suffix == ".csv" else "") + good * 20_000
     (tmp_path / f"t{suffix}").write_bytes(text.encode() + b"\xff\n")

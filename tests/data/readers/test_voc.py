@@ -125,7 +125,7 @@ def test_images_in_neither_list_are_counted(tree: Path) -> None:
     [
         ("ImageSets/Main/train.txt", "file: the list of train images"),
         ("ImageSets/Main/val.txt", "file: the list of val images"),
-        ("ImageSets/Main/sofa_val.txt", "file: which images show the class sofa"),
+        ("ImageSets/Main/sofa_val.txt", "file: the marks of the class sofa"),
         ("JPEGImages", "folder: the images"),
     ],
 )
@@ -252,5 +252,5 @@ def test_what_check_says(tree: Path, capsys) -> None:
 def test_a_missing_piece_on_the_command_line(tree: Path, capsys) -> None:
     (tree / "ImageSets/Main/dog_train.txt").unlink()
     assert refused(capsys, "check", tree) == (
-        f"{tree}/ImageSets/Main/dog_train.txt: no such file: which images show the class dog; it is in {ARCHIVE}"
+        f"{tree}/ImageSets/Main/dog_train.txt: no such file: the marks of the class dog; it is in {ARCHIVE}"
     )

@@ -107,7 +107,7 @@ def _refuse_lists_of_others(main: Path, classes: tuple[str, ...]) -> None:
 
 def _marks(file: Path, name: str, listed: list[str], source: str) -> Labels:
     """Return int8[N]: 1 for each listed image that shows the class, -1 for the others."""
-    require_file(file, f"which images show the class {name}", source)
+    require_file(file, f"the marks of the class {name}", source)
     mark_of: dict[str, str] = {}
     for number, line in enumerate(read_text(file).splitlines(), 1):
         match line.split():
