@@ -10,7 +10,7 @@ from aevlp.config.defaults import settings
 from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.core.errors import UserError
 from aevlp.damp.text import text_embeddings
-from aevlp.data.benchmarks import benchmark_classes
+from aevlp.data.benchmarks import BENCHMARKS
 from aevlp.models.options import TeacherOptions
 from aevlp.models.prompts import class_prompts, prompt_tables, read_table, table_file
 
@@ -19,7 +19,7 @@ COUNTS = {"voc": 20, "coco": 80, "nus": 81, "cub": 312}
 
 def test_every_benchmark_has_a_table_of_all_its_classes():
     assert prompt_tables() == sorted(COUNTS)
-    assert {name: len(benchmark_classes(name)) for name in COUNTS} == COUNTS
+    assert {benchmark.name: len(benchmark.classes) for benchmark in BENCHMARKS} == COUNTS
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -33,7 +33,7 @@ def test_a_prompt_is_a_sentence_that_stands_for_one_class(name):
 
 
 def test_classes_are_in_the_official_order():
-    voc, coco, nus, cub = (benchmark_classes(name) for name in ("voc", "coco", "nus", "cub"))
+    voc, coco, nus, cub = (benchmark.classes for benchmark in BENCHMARKS)
     assert list(voc) == sorted(voc)
     assert (voc[0], voc[10], voc[15], voc[19]) == ("aeroplane", "diningtable", "pottedplant", "tvmonitor")
     # Category ids 1, 13, 62 and 90 are the 1st, 12th, 57th and 80th, since ids have gaps.

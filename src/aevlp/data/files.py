@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 
-from aevlp.core.errors import UserError, did_you_mean, first_few
+from aevlp.core.errors import UserError, first_few
 
 CLASSES_FILE = "classes.txt"
 IMAGE_SUFFIXES = frozenset(
@@ -87,12 +87,6 @@ def fixed_classes(folder: Path) -> tuple[str, ...] | None:
     if not line_of:
         raise UserError(f"{path}: no class names in it; write one per line, or remove the file")
     return tuple(line_of)
-
-
-def unknown_class(name: str, classes: Iterable[str], where: str) -> UserError:
-    """Return the error for a class that `classes.txt` does not name; `where` opens the message."""
-    near = did_you_mean(name, classes)
-    return UserError(f"{where}: class '{name}' is not in {CLASSES_FILE}{near}; correct the name, or add it there")
 
 
 # The pieces of a published layout. Messages name a missing piece, its path, and the `source` that it comes from.

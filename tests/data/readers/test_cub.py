@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aevlp.data import prepare, read
-from aevlp.data.benchmarks import benchmark_classes
+from aevlp.data.benchmarks import CUB
 
 Pictures = Callable[[list[str]], Path]
 Refusal = Callable[..., str]
@@ -84,7 +84,7 @@ def test_the_names_of_the_attributes_may_lie_in_the_folder(cub: Path, place: str
 def test_without_a_file_of_attributes_the_official_names_are_used(cub: Path) -> None:
     (cub.parent / "attributes.txt").unlink()
     table = read(cub)
-    assert table.classes == benchmark_classes("cub")
+    assert table.classes == CUB.classes
     assert table.labels[:, :3].tolist() == [list(marks) for _, _, marks in IMAGES.values()]
     assert not table.labels[:, 3:].any()
     assert table.notes == (f"attributes.txt is neither in {cub} nor beside it: its 312 official names are used",)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aevlp.data import prepare, read
-from aevlp.data.benchmarks import benchmark_classes
+from aevlp.data.benchmarks import NUS
 from aevlp.data.load import DataOptions, load
 
 Pictures = Callable[[list[str]], Path]
@@ -35,7 +35,7 @@ def backslashed(names, end: str) -> str:
 
 @pytest.fixture
 def nus(pictures: Pictures) -> Path:
-    """What the archives unpack to, all of it."""
+    """The complete content of the archives, unpacked."""
     root = pictures([f"Flickr/{name}" for name in LABELS])
     for folder in ("ImageList", "ConceptsList", "Groundtruth/AllLabels", "Groundtruth/TrainTestLabels"):
         (root / folder).mkdir(parents=True)
@@ -116,11 +116,11 @@ def test_without_the_file_of_concepts_the_official_81_are_looked_for(nus: Path, 
     (nus / "ConceptsList" / "Concepts81.txt").unlink()
     message = refusal(nus)
     assert f"{nus}/Groundtruth/TrainTestLabels/Labels_beach_Train.txt: no such file: the labels of a concept; " in message
-    for concept in benchmark_classes("nus"):
+    for concept in NUS.classes:
         (nus / "Groundtruth" / "TrainTestLabels" / f"Labels_{concept}_Train.txt").write_text("0\n1\n1\n0\n0\n")
         (nus / "Groundtruth" / "TrainTestLabels" / f"Labels_{concept}_Test.txt").write_text("0\n1\n1\n")
     table = read(nus)
-    assert table.classes == benchmark_classes("nus")
+    assert table.classes == NUS.classes
     assert table.notes == (f"{nus}/ConceptsList/Concepts81.txt is not there: its 81 official names are used",)
 
 

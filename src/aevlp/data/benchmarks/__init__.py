@@ -41,19 +41,14 @@ class Benchmark:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The class names, in the official order."""
-        return benchmark_classes(self.name)
+        """The class names, in the official order: the keys of the prompt table."""
+        table = read_nodes(PROMPT_TABLES / f"{self.name}.yaml")
+        assert isinstance(table, yaml.MappingNode)
+        return tuple(key.value for key, _ in table.value)
 
     def source(self, piece: str) -> str:
         """Return the origin of an official piece, for the end of a message."""
         return f"it is in {self.archives[piece]} (see {self.page})"
-
-
-def benchmark_classes(name: str) -> tuple[str, ...]:
-    """Return the class names of a benchmark (voc, coco, nus, cub) in its official order: the keys of its prompt table."""
-    table = read_nodes(PROMPT_TABLES / f"{name}.yaml")
-    assert isinstance(table, yaml.MappingNode)
-    return tuple(key.value for key, _ in table.value)
 
 
 VOC = Benchmark(

@@ -1,14 +1,16 @@
 """Readers of image sets: one module per format. Each ends with the call that registers it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from aevlp.core.errors import UserError, did_you_mean, first_few
 from aevlp.core.registry import Registry, load_files
-from aevlp.data.dataset import ImageTable
-from aevlp.data.files import folders_in, has_images
+from aevlp.data.dataset import ImageTable, Labels
+from aevlp.data.files import CLASSES_FILE, folders_in, has_images
 
 GENERAL = "folder"
 """The format that matches every folder with images in its folders, also one that a benchmark was unpacked in."""
@@ -70,6 +72,23 @@ def read(path: Path, format: str | None = None) -> ImageTable:
             else f"{path}: no class in it; label some images, or name the classes in a classes.txt beside them"
         )
     return table
+
+
+def label_matrix(rows: Iterable[tuple[str, Mapping[str, int]]], classes: Sequence[str]) -> Labels:
+    """Return int8[N, C] from the known labels of each row, class name -> 1 or -1.
+
+    Each row comes with its place in the user's files, for the error about a class that `classes` lacks.
+    """
+    column = {name: number for number, name in enumerate(classes)}
+    known = list(rows)
+    labels = np.zeros((len(known), len(classes)), dtype=np.int8)
+    for row, (place, values) in enumerate(known):
+        for name, value in values.items():
+            if name not in column:
+                near = did_you_mean(name, classes)
+                raise UserError(f"{place}: class '{name}' is not in {CLASSES_FILE}{near}; correct the name, or add it there")
+            labels[row, column[name]] = value
+    return labels
 
 
 def _detected(path: Path, known: list[Reader]) -> Reader:

@@ -5,12 +5,10 @@ The same file name in two class folders stands for two images, since they may di
 
 from pathlib import Path
 
-import numpy as np
-
 from aevlp.core.errors import UserError, first_few
 from aevlp.data.dataset import SPLIT_NAMES, ImageTable
-from aevlp.data.files import fixed_classes, folders_in, has_images, images_below, images_in, unknown_class
-from aevlp.data.readers import Reader, register
+from aevlp.data.files import fixed_classes, folders_in, has_images, images_below, images_in
+from aevlp.data.readers import Reader, label_matrix, register
 
 
 def detects(path: Path) -> bool:
@@ -27,7 +25,7 @@ def read(path: Path) -> ImageTable:
     as_splits = bool(tops) and all(folder.name in SPLIT_NAMES for folder in tops)
     parents = [(SPLIT_NAMES[folder.name], folder) for folder in tops] if as_splits else [("train", path)]
 
-    found: list[tuple[str, str, str]] = []  # name, class, split
+    found: list[tuple[str, str, str]] = []  # name, label, split
     for split, parent in parents:
         _refuse_loose_images(parent)
         for folder in folders_in(parent):
@@ -35,19 +33,12 @@ def read(path: Path) -> ImageTable:
                 found.append((image.relative_to(path).as_posix(), folder.name, split))
     found.sort()
 
-    fixed = fixed_classes(path)
-    classes = fixed or tuple(sorted({name for _, name, _ in found}))
-    column = {name: i for i, name in enumerate(classes)}
-    labels = np.zeros((len(found), len(classes)), dtype=np.int8)
-    for row, (image_name, name, _) in enumerate(found):
-        if name not in column:
-            raise unknown_class(name, classes, f"{path / image_name}")
-        labels[row, column[name]] = 1
+    classes = fixed_classes(path) or tuple(sorted({label for _, label, _ in found}))
     return ImageTable(
         root=path,
         names=tuple(name for name, _, _ in found),
         classes=classes,
-        labels=labels,
+        labels=label_matrix(((f"{path / name}", {label: 1}) for name, label, _ in found), classes),
         splits=tuple(split for _, _, split in found),
         kind="folder",
     )

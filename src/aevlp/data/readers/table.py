@@ -10,12 +10,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import numpy as np
-
 from aevlp.core.errors import UserError, did_you_mean, first_few
 from aevlp.data.dataset import SPLIT_NAMES, ImageTable
-from aevlp.data.files import CLASSES_FILE, fixed_classes, read_lines, unknown_class
-from aevlp.data.readers import Reader, register
+from aevlp.data.files import CLASSES_FILE, fixed_classes, read_lines
+from aevlp.data.readers import Reader, label_matrix, register
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".jsonl")
@@ -126,18 +124,11 @@ def read(path: Path) -> ImageTable:
     images = _without_repeats([_image(row, columns, f"{file}, line {row.line}") for row in rows], file)
     _refuse_missing(images, file)
     classes = fixed or columns.classes or tuple(sorted({name for image in images for name in image.values}))
-    index = {name: i for i, name in enumerate(classes)}
-    labels = np.zeros((len(images), len(classes)), dtype=np.int8)
-    for i, image in enumerate(images):
-        for name, value in image.values.items():
-            if name not in index:
-                raise unknown_class(name, classes, f"{file}, line {image.line}")
-            labels[i, index[name]] = value
     return ImageTable(
         root=file.parent,
         names=tuple(image.name for image in images),
         classes=classes,
-        labels=labels,
+        labels=label_matrix(((f"{file}, line {image.line}", image.values) for image in images), classes),
         splits=tuple(image.split for image in images),
         kind="table",
     )
