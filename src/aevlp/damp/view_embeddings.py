@@ -21,8 +21,8 @@ from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.text import text_embeddings
 from aevlp.damp.views import ViewSettings
-from aevlp.data.fingerprint import set_fingerprint
 from aevlp.data.dataset import Split
+from aevlp.data.fingerprint import set_fingerprint
 from aevlp.models.image_settings import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.models.options import TeacherOptions
 from aevlp.models.prompts import class_prompts, digest_of

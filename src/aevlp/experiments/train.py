@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from aevlp.config.config import Config
 from aevlp.core.engine import make_accelerator
 from aevlp.core.processes import is_first_process
-from aevlp.data.load import load
 from aevlp.data.dataset import require_examples
+from aevlp.data.load import load
 from aevlp.reports.collect import collect_evidence
 from aevlp.reports.evidence import write_evidence
 from aevlp.reports.model_card import write_card

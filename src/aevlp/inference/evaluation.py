@@ -12,8 +12,8 @@ from accelerate import Accelerator
 
 from aevlp.core.engine import make_accelerator
 from aevlp.core.processes import EngineOptions
-from aevlp.data.load import DataOptions, load_split
 from aevlp.data.dataset import Split
+from aevlp.data.load import DataOptions, load_split
 from aevlp.inference.model_location import require_same_classes
 from aevlp.models.model_folder import load_classifier
 from aevlp.store.location import store_root

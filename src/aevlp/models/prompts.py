@@ -9,10 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.errors import UserError, did_you_mean, first_few
 from aevlp.core.yaml_lines import line_of, read_nodes
 from aevlp.data.benchmarks import PROMPT_TABLES
-from aevlp.core.errors import first_few
 
 NO_TABLE = "none"
 """Value of `--prompts` for the class names themselves."""
@@ -109,10 +108,10 @@ def _refuse_other_classes(name: str, table: Mapping[str, Prompts], classes: Sequ
         return
     wrong = []
     if missing:
-        wrong.append(f"no prompt for {len(missing)} of the {len(classes)} classes ({some(missing)})")
+        wrong.append(f"no prompt for {len(missing)} of the {len(classes)} classes ({first_few(missing)})")
     if foreign:
         near = did_you_mean(foreign[0], missing or classes)
         noun = "class" if len(foreign) == 1 else "classes"
-        wrong.append(f"prompts for {len(foreign)} {noun} that the image set does not have ({some(foreign)}){near}")
+        wrong.append(f"prompts for {len(foreign)} {noun} that the image set does not have ({first_few(foreign)}){near}")
     edit = "write a table of your own" if name in prompt_tables() else "edit the table"
     raise UserError(f"--prompts {name}: {' and '.join(wrong)}; {edit}, or use the class names themselves with --prompts none")

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from aevlp.core.seeds import seed_for
-from aevlp.data.images import BadImage, pixels_of
 from aevlp.data.dataset import Split
+from aevlp.data.images import BadImage, pixels_of
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -1,4 +1,4 @@
-"""Thresholds: from which probability on a label is given, per class.
+"""Thresholds: the probability above which each class's label is given.
 
 With the losses of this field an unknown label does not settle at 0, so 0.5 means nothing. A class's threshold is chosen on
 validation images for an aim, and shrunk towards the one that serves all classes together, the more so the rarer the class.
@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.config.config import Config
 from aevlp.config.options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
@@ -43,7 +42,7 @@ class Thresholds:
     calibration: Calibration | None  # None: it takes complete labels
 
     def above(self, probabilities: Floats) -> npt.NDArray[np.bool_]:
-        """Which labels are given for probabilities [N, C]."""
+        """Return the labels that are given for probabilities [N, C]."""
         return probabilities >= np.array(list(self.classes.values()))
 
 
@@ -57,58 +56,58 @@ def fit_thresholds(
     expected_positives: float | None = None,
     split: str = "val",
 ) -> Thresholds:
-    """The thresholds for probabilities [N, C] of images with these labels [N, C].
+    """Fit the thresholds to probabilities [N, C] of images with these labels [N, C].
 
     Where they are not complete, `expected_positives` per image may be given, and images of which nothing is known are left out.
     """
     if is_complete:
-        mass = (labels == 1).astype(np.float64)
+        weight = (labels == 1).astype(np.float64)
     else:
         if (tells := informative_rows(labels)).any():
             probabilities, labels = probabilities[tells], labels[tells]
-        # What an image has is what the best F1 finds in it, whatever the labels are wanted for.
+        # The number of labels per image is estimated at the best F1, whatever the aim.
         best = replace(options, aim="f1")
-        mass = estimated_positive_weight(
-            labels, lambda mass: probabilities >= _fit(probabilities, mass, best)[1], expected_positives
+        weight = estimated_positive_weight(
+            labels, lambda weight: probabilities >= _fit(probabilities, weight, best)[1], expected_positives
         )
-    overall, own = _fit(probabilities, mass, options)
+    overall, own = _fit(probabilities, weight, options)
     return Thresholds(
         aim=options.aim,
         precision=options.precision if options.aim == "precision" else None,
         basis="complete" if is_complete else "estimated",
         split=split,
         images=len(labels),
-        positives=float(mass.sum(1).mean()),
+        positives=float(weight.sum(1).mean()),
         overall=overall,
         classes=dict(zip(classes, map(float, own), strict=True)),
         calibration=fit_calibration(probabilities, labels == 1) if is_complete else None,
     )
 
 
-def _fit(probabilities: Floats, mass: Floats, options: ThresholdOptions) -> tuple[float, npt.NDArray[np.float64]]:
-    """(the threshold for all classes together, one per class [C])."""
-    overall = threshold(probabilities.ravel(), mass.ravel(), options.aim, options.precision)
-    examples = (mass > 0).sum(0)
+def _fit(probabilities: Floats, weight: Floats, options: ThresholdOptions) -> tuple[float, npt.NDArray[np.float64]]:
+    """Return the common threshold of all classes, and one per class [C]."""
+    overall = threshold(probabilities.ravel(), weight.ravel(), options.aim, options.precision)
+    examples = (weight > 0).sum(0)
     own = [
-        threshold(probabilities[:, c], mass[:, c], options.aim, options.precision) if examples[c] else overall
-        for c in range(mass.shape[1])
+        threshold(probabilities[:, c], weight[:, c], options.aim, options.precision) if examples[c] else overall
+        for c in range(weight.shape[1])
     ]
     share = examples / np.maximum(examples + options.shrinkage, 1e-9)
     return overall, sigmoid(share * logit(np.array(own)) + (1 - share) * logit(np.array([overall])))
 
 
 def threshold(
-    values: Floats, mass: Floats, aim: Aim, precision: float = 0.9, counted: npt.NDArray[np.bool_] | None = None
+    values: Floats, weight: Floats, aim: Aim, precision: float = 0.9, counted: npt.NDArray[np.bool_] | None = None
 ) -> float:
-    """The threshold on values [M] that serves the aim best, for cells with these masses [M]: half-way between two values.
+    """Return the threshold on values [M] that serves the aim best, half-way between two values; cells have positive weights [M].
 
     A precision that cannot be reached gives the highest that can. `counted` [M]: the cells that labels are given to; None: all.
     """
     order = np.argsort(-values, kind="stable")
     ranked = values[order].astype(np.float64)
     given = np.arange(1, len(values) + 1) if counted is None else np.cumsum(counted[order])
-    hits = np.minimum(np.cumsum(mass[order]), given)
-    there = mass.sum()
+    hits = np.minimum(np.cumsum(weight[order]), given)
+    there = weight.sum()
     if aim == "f1":
         merit = 2 * hits / (given + there)
     elif aim == "count":
@@ -123,12 +122,12 @@ def threshold(
 
 
 def as_json(thresholds: Thresholds) -> dict[str, Any]:
-    """What `read_thresholds` reads back."""
+    """Return the content of `thresholds.json`."""
     return {"format": FORMAT, **asdict(thresholds)}
 
 
 def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
-    """The thresholds of a run for its classes, in their order."""
+    """Read the thresholds of a run; its classes must be these, in this order."""
     if not file.is_file():
         raise UserError(f"{file}: the run has no thresholds yet; make them with aevlp thresholds {file.parent} DATA")
     try:
@@ -148,15 +147,21 @@ def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
     return found
 
 
-def thresholds_for(config: Config, split: Split, classes: Sequence[str], found: npt.NDArray[np.float32]) -> Thresholds:
-    """Fit thresholds to the probabilities [N, C] that a model gives the images of a split, by the options of `config`."""
+def thresholds_for(
+    split: Split,
+    classes: Sequence[str],
+    found: npt.NDArray[np.float32],
+    options: ThresholdOptions,
+    expected_positives: float | None,
+) -> Thresholds:
+    """Fit thresholds to the probabilities [N, C] that a model gives the images of a split."""
     return fit_thresholds(
         found,
         split.evaluation_labels,
         classes,
-        config.thresholds,
+        options,
         is_complete=split.truth is not None,
-        expected_positives=config.train.expected_positives,
+        expected_positives=expected_positives,
         split=split.name,
     )
 

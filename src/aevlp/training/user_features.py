@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from aevlp.core.errors import UserError, one_line
-from aevlp.core.errors import first_few
+from aevlp.core.errors import UserError, first_few, one_line
 from aevlp.data.dataset import Split
 from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
@@ -81,7 +80,7 @@ class UserFeatures:
         if missing:
             where = f" of the split '{split}'" if split else ""
             raise self._wrong(
-                f"no features for {len(missing)} of {len(names)} images{where} ({some(missing)}), while it has rows such as "
+                f"no features for {len(missing)} of {len(names)} images{where} ({first_few(missing)}), while it has rows such as "
                 f"'{self.names[0]}'; compute them, or give the images the names that they have in the image set"
             )
         return np.array([table[key] for key in keys], dtype=np.intp)
@@ -110,7 +109,7 @@ class UserFeatures:
             raise self._wrong(f"cannot be read as a .npz ({why}); {HOW}") from None
         for name in (FEATURES, IMAGES):
             if name not in arrays:
-                raise self._wrong(f"has no array '{name}' (only {some(names) or 'none'}); {HOW}")
+                raise self._wrong(f"has no array '{name}' (only {first_few(names) or 'none'}); {HOW}")
         for name, array in arrays.items():
             if not isinstance(array, np.ndarray):  # numpy reads unknown members as bytes
                 raise self._wrong(f"'{name}' in it is no array; {HOW}")
@@ -135,7 +134,7 @@ class UserFeatures:
         names = tuple(str(name) for name in images)
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
-            raise self._wrong(f"'{IMAGES}' names an image more than once ({some(twice)}); leave out the repeats")
+            raise self._wrong(f"'{IMAGES}' names an image more than once ({first_few(twice)}); leave out the repeats")
         for name in names:
             try:
                 os.fsencode(name)
