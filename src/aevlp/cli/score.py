@@ -1,4 +1,4 @@
-"""aevlp score: fill the view store."""
+"""aevlp score: fill the store of embeddings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from aevlp.cli.arguments import configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
+from aevlp.data.load import load
 from aevlp.store.location import store_root
 
 
@@ -17,18 +18,16 @@ def score(argv: Sequence[str]) -> None:
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
 
-    given, config = configured("score", score.__doc__ or "", argv, add)
+    given, config = configured("score", score.__doc__ or "", argv, add, example="aevlp score photos --teacher demo")
     if not config.method.source.asks_teacher:
         raise UserError(f"--method {config.method.name}: asks no teacher, so there is nothing to score")
     if config.run.store == "none":
         raise UserError("--store none: there is nothing to fill; name a folder")
-
-    from aevlp.data.load import load
 
     root = store_root(config.run.store)
     data = load(given.data, config.data, root)
 
     from aevlp.core.engine import make_accelerator
 
-    task = config.source_context(data.train, data.classes, root, make_accelerator(config.engine))
-    config.method.source.make(task, config.source).fill()
+    context = config.source_context(data.train, data.classes, root, make_accelerator(config.engine))
+    config.method.source.make(context, config.source).fill()

@@ -7,18 +7,23 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+from rich.table import Table
+
 from aevlp.cli.arguments import configured
+from aevlp.config.recipe import recipe_text
 from aevlp.core.errors import UserError
+from aevlp.core.files import write_text
 from aevlp.core.options import Parser
 from aevlp.core.tables import show
+from aevlp.damp.options import DampOptions
+from aevlp.data.dataset import Split
+from aevlp.data.load import load
+from aevlp.sources.damp import Damp
 from aevlp.store.location import store_root
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from aevlp.damp.tuning import Tuning
-    from aevlp.data.dataset import Split
-    from aevlp.sources.damp import Damp
 
 
 def tune(argv: Sequence[str]) -> None:
@@ -30,7 +35,9 @@ def tune(argv: Sequence[str]) -> None:
             "--out", type=Path, default=Path("tuned.yaml"), metavar="FILE.yaml", help="the recipe to write (default: tuned.yaml)"
         )
 
-    given, config = configured("tune", tune.__doc__ or "", argv, add)
+    given, config = configured(
+        "tune", tune.__doc__ or "", argv, add, example="aevlp tune photos --teacher my-clip --out tuned.yaml"
+    )
     if config.method.source.name != "damp":
         raise UserError(f"--method {config.method.name}: has no pseudo-labels of DAMP to tune; use aevlp, or LOSS+damp")
     if config.run.store == "none":
@@ -38,27 +45,20 @@ def tune(argv: Sequence[str]) -> None:
     if given.out.exists():
         raise UserError(f"--out {given.out}: exists; remove it or choose another name")
 
-    from aevlp.data.load import load
-
     root = store_root(config.run.store)
     data = load(given.data, config.data, root)
 
-    from aevlp.config.recipe import recipe_text
     from aevlp.core.engine import make_accelerator
-    from aevlp.damp.options import DampOptions
-    from aevlp.sources.damp import Damp
 
     accelerator = make_accelerator(config.engine)
     assert isinstance(config.source, DampOptions)
-    task = config.source_context(data.train, data.classes, root, accelerator, data.val)
-    source = Damp(task, replace(config.source, draws=1))  # settings are judged by the first draw alone
+    context = config.source_context(data.train, data.classes, root, accelerator, data.val)
+    source = Damp(context, replace(config.source, draws=1))  # one draw is enough to tune on
     source.views.fill()
     tuning = source.tuning()
     remark = "" if data.train.truth is None else _on_training_images(source, tuning, data.train)
     if not accelerator.is_main_process:
         return
-
-    from aevlp.core.files import write_text
 
     show(_table(tuning, str(given.data)))
     if remark:
@@ -70,7 +70,7 @@ def tune(argv: Sequence[str]) -> None:
 
 
 def _on_training_images(source: Damp, tuning: Tuning, train: Split) -> str:
-    """How good both settings are on the training images, where their truth is known: nothing was chosen by it."""
+    """Describe both settings on the training images, whose true labels played no part in the choice."""
     from aevlp.damp.quality import precision_recall
 
     assert train.truth is not None
@@ -84,13 +84,10 @@ def _on_training_images(source: Damp, tuning: Tuning, train: Split) -> str:
 
 
 def _table(tuning: Tuning, title: str) -> Table:
-    """Every temperature's best, the settings as they were and as chosen."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    """Return a table of the best settings at every temperature, the settings before and the chosen ones."""
     basis = {
         "complete": "fully labelled validation images",
-        "estimated": "training images, each observed label held back: estimates",
+        "estimated": "training images, estimated from their observed labels",
     }[tuning.basis]
     columns = ("temperature", "global_threshold", "top_k", "negative_fraction", "precision", "recall", "F1", "positives lost")
     table = Table("", *columns, title=f"{escape(title)}: {tuning.images} {basis}", title_justify="left")

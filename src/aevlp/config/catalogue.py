@@ -1,9 +1,12 @@
-"""What can be trained, as tables that are made from the registries: for the terminal, and as a page of the documentation."""
+"""Tables of all methods, made from the registries: for the terminal, and as a page of the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
 
 from aevlp.config.defaults import settings, with_defaults
 from aevlp.config.methods import METHODS, Method
@@ -13,16 +16,13 @@ from aevlp.losses import LOSSES
 from aevlp.models.heads import HEADS
 from aevlp.sources import SOURCES
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 HEADER = ("method", "what it is", "its own options", "paper")
 PAGE = """\
 # Methods
 
 <!-- made by: aevlp methods --markdown > docs/methods.md -->
 
-A method is a loss, a source of what the loss is told beside the observed labels, and a head.
+A method is a loss, a source of labels that the loss reads beside the observed ones, and a head.
 `aevlp train DATA --out RUN --method NAME` trains one, `aevlp compare DATA --out DIR --methods A,B,..` several on equal terms.
 Defaults are those of the recipe `{recipe}`; an option of another method is refused.
 How to add one: [add-a-method.md](add-a-method.md).
@@ -46,10 +46,7 @@ A model with a head of its own (`boostlu`, `mime`) loads through aevlp only, not
 
 
 def method_table(methods: Sequence[Method], values: Mapping[str, Any], protocol: str) -> Table:
-    """The methods with their options under a recipe's `values`, for people to read."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    """Return a table of methods with their options under a recipe's `values`."""
     reading = [loss.name for loss in LOSSES.values() if loss.reads == "pseudo"]
     yielding = [kind.name for kind in SOURCES.values() if kind.yields == "pseudo"]
     caption = f"also LOSS+SOURCE, of {', '.join(reading)} and {', '.join(yielding)}; and HEAD+METHOD, of {', '.join(HEADS)}"
@@ -60,7 +57,7 @@ def method_table(methods: Sequence[Method], values: Mapping[str, Any], protocol:
 
 
 def page(recipe: str, values: Mapping[str, Any]) -> str:
-    """Everything that can be trained, as Markdown."""
+    """Return the page of all methods, losses, sources and heads, as Markdown."""
     readers = [(f"`{loss.name}`", loss.summary, loss.reads or "") for loss in LOSSES.values() if loss.reads]
     sources = [
         (f"`{kind.name}`", kind.summary, kind.yields, _shown(options_of(kind.name, kind.options))) for kind in SOURCES.values()
@@ -89,7 +86,7 @@ def _rows(methods: Sequence[Method], values: Mapping[str, Any], protocol: str) -
 
 
 def _defaults(method: Method, values: Mapping[str, Any], protocol: str) -> list[Option]:
-    """Its own options and, of the others, those that the protocol sets for it, with the recipe's values."""
+    """Return the method's own options, and those that the protocol sets for it, with the recipe's values."""
     usual, now = settings(values, method.name, "common"), settings(values, method.name, protocol)
     own = own_options(method)
     changed = [option for option in options_for(method) if option not in own and now.get(option.key) != usual.get(option.key)]

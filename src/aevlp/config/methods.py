@@ -1,4 +1,4 @@
-"""The registry of methods: a method is a name for a loss, a source of what the loss is told, and a head."""
+"""Methods: a method is a name for a loss, a label source and a head."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Method:
 
     @property
     def sections(self) -> dict[str, type[Any]]:
-        """Section -> dataclass of the options that the method has of its own, those with none left out."""
+        """Section -> dataclass of the method's own options, without empty ones."""
         own: dict[str, type[Any]] = {"loss": self.loss.options, self.source.name: self.source.options}
         if self.source.asks_teacher:
             own["teacher"] = TeacherOptions
@@ -45,12 +45,12 @@ class Method:
 
     @property
     def wants_expected_positives(self) -> bool:
-        """Whether it asks for the number of positives that an image is expected to have."""
+        """True if the loss or the source takes the expected number of positives per image."""
         return self.loss.wants_expected_positives or self.source.wants_expected_positives
 
     @property
     def parts(self) -> str:
-        """The loss, the source and the head by name."""
+        """The names of head, loss and source, joined by +."""
         own = [self.head.name] if self.head is not None else []
         return "+".join([*own, self.loss.name, *([self.source.name] if self.source.name != "none" else [])])
 
@@ -78,16 +78,16 @@ METHODS: dict[str, Method] = {
         if loss.reads is None
     },
 }
-"""By name. A loss that is told nothing but the observed labels is a method by itself."""
+"""By name. A loss that reads only the observed labels is a method by itself."""
 
 
 def find_method(name: str) -> Method:
-    """The method called `name`: a registered one, LOSS+SOURCE where the loss reads what the source yields, or HEAD+either."""
+    """Return the method called `name`: a registered one, LOSS+SOURCE if the loss reads what the source yields, or HEAD+either."""
     return _find(name, f"--method {name}")
 
 
 def _find(name: str, said: str) -> Method:
-    """The method called `name`, which is what is left of what the user `said`."""
+    """Return the method called `name`, which is a part of what the user `said`."""
     if name in METHODS:
         return METHODS[name]
     first, plus, rest = name.partition("+")
@@ -103,7 +103,7 @@ def _find(name: str, said: str) -> Method:
 
 
 def _pair(loss: Loss, source: str, said: str) -> Method:
-    """The loss with the source of that name; '' is none at all."""
+    """Return the loss with the source of that name; '' means that none was given."""
     fitting = [kind.name for kind in SOURCES.values() if kind.yields == loss.reads]
     if not source:
         raise UserError(f"{said}: the loss {loss.name} needs a source: {', '.join(f'{loss.name}+{name}' for name in fitting)}")

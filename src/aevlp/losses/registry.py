@@ -46,7 +46,7 @@ class Loss:
 
     @property
     def wants_expected_positives(self) -> bool:
-        """Whether it takes the expected number of positives per image."""
+        """True if it takes the expected number of positives per image."""
         return "expected_positives" in inspect.signature(self.function).parameters
 
 

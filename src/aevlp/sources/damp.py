@@ -10,7 +10,7 @@ import numpy as np
 
 from aevlp.core.citations import AEVLP
 from aevlp.core.errors import UserError
-from aevlp.core.seeds import seed_for
+from aevlp.core.seeds import generator_for, seed_for
 from aevlp.damp.options import DampOptions
 from aevlp.data.prevalence import observed_like
 from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
@@ -32,8 +32,6 @@ class Damp(Source):
     options: DampOptions
 
     def __init__(self, context: SourceContext, options: Any) -> None:
-        import torch
-
         from aevlp.damp.text import class_embeddings, noise_weights
         from aevlp.damp.view_embeddings import ViewEmbeddings
 
@@ -55,7 +53,7 @@ class Damp(Source):
             seed=context.seed,
             accelerator=context.accelerator,
         )
-        generator = torch.Generator().manual_seed(seed_for(context.seed, "text noise"))
+        generator = generator_for(context.seed, "text noise")
         self.weights = noise_weights(self.views.texts.shape[1], generator) if options.noise else None
         self.classes = class_embeddings(self.views.texts, self.weights, options.neighbours)
         self.settings: dict[str, Any] = {}  # chosen by tuning
@@ -97,7 +95,7 @@ class Damp(Source):
         if not (observed == 1).any():
             raise UserError(f"{context.split.root}: no label is observed, so there is nothing to tune by; label some images")
         rows, embeddings = self.views.sample(MOST_TUNED_ON)
-        nothing = torch.zeros(len(rows), len(self.classes), dtype=torch.int8)
+        nothing = self.observed.new_zeros(len(rows), len(self.classes))
         expected = context.expected_positives
         return tune_estimated(Sample(embeddings, self.classes, nothing, *how), self.views.images.observed[rows], before, expected)
 
@@ -138,8 +136,6 @@ class Damp(Source):
 
         No observed label is used, so that all labels are scored alike.
         """
-        import torch
-
         from aevlp.damp.labels import final_scores, scores
 
         views = self.views if split is self.context.split else self.views.at(split, self.views.draws)
@@ -147,7 +143,7 @@ class Damp(Source):
         classes, options = self.classes.to(self.context.accelerator.device), self.options
 
         def score(rows: Tensor, embeddings: Tensor) -> Tensor:
-            nothing = torch.zeros(len(rows), len(classes), dtype=torch.int8, device=embeddings.device)
+            nothing = self.observed.new_zeros(len(rows), len(classes), device=embeddings.device)
             both = scores(embeddings, classes, options.temperature)
             return final_scores(*both, nothing, local_threshold=options.local_threshold, released_code=self.released_code)[0]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import ENHANCEMENT
 from aevlp.core.options import AtLeast, Options
-from aevlp.core.seeds import seed_for
+from aevlp.core.seeds import generator_for, seed_for
 from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
 if TYPE_CHECKING:
@@ -59,15 +59,13 @@ class Enhancer(Source):
 
     def begin_epoch(self, context: EpochContext) -> None:
         """Train the network for one pass on the current features, and take its soft labels."""
-        import torch
-
         from aevlp.models.label_enhancer import Graph, standardised
 
         features = standardised(context.features())
         if self.enhancement is None:
             self.enhancement = self._made(features.shape[1])
         graph = Graph(features, self.options.neighbours, self.context.accelerator.device)
-        generator = torch.Generator().manual_seed(seed_for(self.context.seed, "enhancer", context.epoch))
+        generator = generator_for(self.context.seed, "enhancer", context.epoch)
         self.table = self.enhancement.learn(features, graph, self.observed, generator)
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import SINGLE_POSITIVE
 from aevlp.core.options import AtLeast, Options
-from aevlp.core.seeds import seed_for
+from aevlp.core.seeds import generator_for
 from aevlp.sources.registry import Source, SourceContext, register_source
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def first_logits(observed: Tensor, seed: int) -> Tensor:
     """Return the first logits, float32 [N, C]: near-certain where observed, elsewhere of a probability drawn from 0.4 to 0.6."""
     import torch
 
-    drawn = torch.rand(observed.shape, generator=torch.Generator().manual_seed(seed_for(seed, "estimates")))
+    drawn = torch.rand(observed.shape, generator=generator_for(seed, "estimates"))
     return ((2 * drawn - 1) * logit(0.6)).masked_fill(observed == 1, logit(0.995)).masked_fill(observed == -1, logit(0.005))
 
 
@@ -71,7 +71,4 @@ class Estimates(Source):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue with the Theta of `state`, in place: the optimizer holds it."""
-        import torch
-
-        with torch.no_grad():
-            self.theta.copy_(state["theta"])
+        self.theta.data.copy_(state["theta"])

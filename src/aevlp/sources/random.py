@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aevlp.core.citations import AEVLP
 from aevlp.core.options import Options
-from aevlp.core.seeds import seed_for
+from aevlp.core.seeds import generator_for
 from aevlp.losses.cells import prior
 from aevlp.sources.registry import EpochContext, Source, register_source
 
@@ -31,7 +31,7 @@ class Random(Source):
 
         assert context.expected_positives is not None
         draw = 1 if self.options.fixed else context.epoch
-        generator = torch.Generator().manual_seed(seed_for(self.context.seed, "random labels", draw))
+        generator = generator_for(self.context.seed, "random labels", draw)
         shape = self.observed.shape
         drawn = torch.rand(shape, generator=generator) < prior(context.expected_positives, shape[1])
         self.table = (drawn & (self.observed == 0)).to(torch.int8)

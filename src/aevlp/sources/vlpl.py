@@ -48,7 +48,6 @@ class Vlpl(Source):
 
     def fill(self) -> None:
         """Embed the images that the store lacks, and label every image."""
-        import torch
         from torch.nn.functional import normalize
 
         from aevlp.damp.labels import scores
@@ -58,7 +57,7 @@ class Vlpl(Source):
 
         def label(rows: Tensor, embeddings: Tensor) -> Tensor:
             whole, _ = scores(embeddings, classes, self.options.temperature)
-            return (whole > self.options.threshold).to(torch.int8)
+            return (whole > self.options.threshold).to(self.observed.dtype)
 
         self.table = self.views.labels(1, label) * (self.observed == 0)
 
