@@ -5,8 +5,8 @@ import json
 import torch
 from tools.demo_models.build import main
 from tools.demo_models.clip_training import ClipPlan, pace, patch_classes, train_clip
-from tools.demo_models.lessons import NAMES, draw_lessons
 from tools.demo_models.muon import orthogonal
+from tools.demo_models.scenes import NAMES, draw_training_scenes
 from transformers import AutoModel, AutoModelForImageClassification, AutoTokenizer
 
 from aevlp.experiments.demo.scenes import CLASSES, demo_scene
@@ -27,26 +27,26 @@ def test_a_miniature_build_runs_end_to_end(tmp_path, capfd):
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path):
-    lessons = draw_lessons("captioned", seed=0, count=40, side=54, log=print)
+    scenes = draw_training_scenes("captioned", seed=0, count=40, side=54, log=print)
     for name, seed in (("one", 3), ("two", 3), ("three", 4)):
-        train_clip(lessons, tmp_path / name, seed=seed, plan=ClipPlan(steps=2, batch=16), log=print)
+        train_clip(scenes, tmp_path / name, seed=seed, plan=ClipPlan(steps=2, batch=16), log=print)
     one, two, three = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two", "three"))
     assert one == two
     assert one != three
 
 
-def test_lessons_come_from_their_own_seeds():
-    lessons = draw_lessons("captioned", seed=0, count=20, side=54, log=print)
-    again = draw_lessons("captioned", seed=0, count=5, side=54, log=print)
-    assert (lessons.pixels[:5] == again.pixels).all()
-    assert lessons.where.max() <= len(NAMES)
+def test_training_scenes_come_from_their_own_seeds():
+    scenes = draw_training_scenes("captioned", seed=0, count=20, side=54, log=print)
+    again = draw_training_scenes("captioned", seed=0, count=5, side=54, log=print)
+    assert (scenes.pixels[:5] == again.pixels).all()
+    assert scenes.where.max() <= len(NAMES)
     demo = [demo_scene(0, split, index).labels for split in ("train", "test") for index in range(20)]
-    assert [sorted(areas) for areas in lessons.areas] not in (demo[:20], demo[20:])
+    assert [sorted(areas) for areas in scenes.areas] not in (demo[:20], demo[20:])
 
 
 def test_pretraining_scenes_show_nothing_of_the_demo():
-    lessons = draw_lessons("pretraining", seed=0, count=30, side=96, log=print)
-    assert not set(CLASSES) & {name for areas in lessons.areas for name in areas}
+    scenes = draw_training_scenes("pretraining", seed=0, count=30, side=96, log=print)
+    assert not set(CLASSES) & {name for areas in scenes.areas for name in areas}
 
 
 def test_a_patch_belongs_to_the_class_most_seen_in_it():

@@ -1,4 +1,4 @@
-"""The small backbone: an ordinary `ResNetForImageClassification`, pre-trained on things the demo does not have."""
+"""Training of the small backbone: an ordinary `ResNetForImageClassification`, on things that the demo does not have."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from transformers import ResNetConfig, ResNetForImageClassification
 
 from aevlp.experiments.bench.models import save_model, save_processor
-from aevlp.experiments.demo.others import OTHERS
 from tools.demo_models.clip_training import normalised, pace
-from tools.demo_models.lessons import Lessons
 from tools.demo_models.muon import Muon
+from tools.demo_models.others import OTHERS
+from tools.demo_models.scenes import TrainingScenes
 
 SIDE = 96
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -22,7 +23,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class BackbonePlan:
-    """How long and how fast the backbone learns."""
+    """Steps and learning rates of the backbone."""
 
     steps: int = 5000
     batch: int = 32
@@ -33,10 +34,8 @@ class BackbonePlan:
     """Share of the steps on pictures of two thirds the side, which cost less than half."""
 
 
-def train_backbone(lessons: Lessons, folder: Path, *, seed: int, plan: BackbonePlan, log: Callable[[str], None]) -> Any:
-    """Train on the lessons (pictures of SIDE) to find every class in them, write the folder, return the model."""
-    from transformers import ResNetConfig, ResNetForImageClassification
-
+def train_backbone(scenes: TrainingScenes, folder: Path, *, seed: int, plan: BackbonePlan, log: Callable[[str], None]) -> Any:
+    """Train on the scenes (pictures of SIDE) to find every class in them, write the folder, return the model."""
     torch.manual_seed(seed)
     rng = np.random.default_rng([seed, 0xBAC0])
     names = sorted(OTHERS)
@@ -50,7 +49,7 @@ def train_backbone(lessons: Lessons, folder: Path, *, seed: int, plan: BackboneP
         problem_type="multi_label_classification",
     )
     model = ResNetForImageClassification(config).train()
-    truth = torch.tensor([[float(name in areas) for name in names] for areas in lessons.areas])
+    truth = torch.tensor([[float(name in areas) for name in names] for areas in scenes.areas])
     filters = [p for p in model.parameters() if p.ndim == 4]
     others = [p for p in model.parameters() if p.ndim < 4]
     optimizers = [
@@ -61,7 +60,7 @@ def train_backbone(lessons: Lessons, folder: Path, *, seed: int, plan: BackboneP
     losses, started = list[float](), time.monotonic()
     for step in range(1, plan.steps + 1):
         picked = rng.choice(len(truth), plan.batch, replace=False)
-        pictures = normalised(torch.from_numpy(lessons.pixels[picked]), MEAN, STD)
+        pictures = normalised(torch.from_numpy(scenes.pixels[picked]), MEAN, STD)
         if rng.random() < 0.5:
             pictures = pictures.flip(-1)
         if step < plan.small_until * plan.steps:

@@ -1,12 +1,15 @@
-"""Captions for drawn scenes, which name only some of what is there, and the word-level tokenizer that reads them."""
+"""Captions for drawn scenes, which name only some of the things there, and the word-level tokenizer that reads them."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
-from aevlp.experiments.demo.styles import BOOK
+from tools.demo_models.others import ALL_THINGS
 
 LONGEST = 16
 """Most tokens in a text, with the start and the end."""
@@ -56,7 +59,7 @@ _MORE_WORDS = [
 
 
 def caption(rng: np.random.Generator, areas: dict[str, float]) -> str:
-    """A caption that names one to three of the classes, the larger ones more often (`areas`: class -> share of the picture)."""
+    """Return a caption with one to three of the classes, larger ones more often (`areas`: class -> share of the picture)."""
     if not areas:
         return str(rng.choice(_NONE))
     names = list(areas)
@@ -74,17 +77,13 @@ def caption(rng: np.random.Generator, areas: dict[str, float]) -> str:
 
 
 def vocabulary() -> list[str]:
-    """Every word and sign of the captions, in alphabetical order."""
-    sentences = [_PROMPT, *_ONE, *_SMALL, *_LARGE, *_TWO, *_THREE, *_NONE, *BOOK, *_SYNONYMS.values(), *_MORE_WORDS]
+    """Return every word and sign of the captions, in alphabetical order."""
+    sentences = [_PROMPT, *_ONE, *_SMALL, *_LARGE, *_TWO, *_THREE, *_NONE, *ALL_THINGS, *_SYNONYMS.values(), *_MORE_WORDS]
     return sorted({word for text in sentences for word in re.findall(r"\w+|[^\w\s]+", text.replace("{}", " "))})
 
 
 def save_tokenizer(folder: Path) -> Any:
     """Write a word-level tokenizer that `AutoTokenizer` loads; return it."""
-    from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
-    from tokenizers.models import WordLevel
-    from transformers import PreTrainedTokenizerFast
-
     tokens = {word: i for i, word in enumerate([PAD, UNKNOWN, START, END, *vocabulary()])}
     reader = Tokenizer(WordLevel(tokens, unk_token=UNKNOWN))
     reader.normalizer = normalizers.Lowercase()

@@ -1,9 +1,10 @@
-"""The small CLIP before it has learned anything: a `CLIPModel` whose first layer already knows what patches look like."""
+"""The small CLIP before training: a `CLIPModel` whose first layer is fitted to the patches of pictures."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import CLIPConfig, CLIPModel
 
 from tools.demo_models.captions import LONGEST
 
@@ -12,9 +13,7 @@ WIDTH = 96
 
 
 def new_clip(tokenizer: Any, pictures: Tensor) -> Any:
-    """An untrained `CLIPModel` for this tokenizer; the first layer is fitted to `pictures` (normalised [n, 3, SIDE, SIDE])."""
-    from transformers import CLIPConfig, CLIPModel
-
+    """Return an untrained `CLIPModel` whose first layer is fitted to `pictures` (normalised [n, 3, SIDE, SIDE])."""
     marks = {f"{mark}_token_id": getattr(tokenizer, f"{mark}_token_id") for mark in ("pad", "bos", "eos")}
     shape = {
         "hidden_size": WIDTH,
@@ -38,7 +37,7 @@ def new_clip(tokenizer: Any, pictures: Tensor) -> Any:
 
 
 def _whitening(pictures: Tensor) -> Tensor:
-    """float[WIDTH, 3, PATCH, PATCH]: filters whose outputs on the pictures' patches are uncorrelated and of equal size."""
+    """Return filters whose outputs on the pictures' patches are uncorrelated and of equal size, float[WIDTH, 3, PATCH, PATCH]."""
     patches = pictures.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(0, 2)
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     values, vectors = values.flip(0)[:WIDTH], vectors.flip(1)[:, :WIDTH]
@@ -48,7 +47,7 @@ def _whitening(pictures: Tensor) -> Tensor:
 
 
 def _waves(cells: int) -> Tensor:
-    """float[cells * cells, WIDTH]: sines and cosines of the place of each patch, so that near patches start out alike."""
+    """Return sines and cosines of the position of each patch, float[cells * cells, WIDTH]: near patches start out alike."""
     rates = 1.5 / 8.0 ** (torch.arange(WIDTH // 4) / (WIDTH // 4))
     rows, columns = torch.meshgrid(torch.arange(cells).float(), torch.arange(cells).float(), indexing="ij")
     phases = [place.reshape(-1, 1) * rates for place in (columns, rows)]

@@ -1,7 +1,7 @@
-"""The small CLIP learns: the ordinary contrastive loss between scenes and captions that name some of what is there.
+"""Training of the small CLIP: the ordinary contrastive loss between scenes and captions that name some of the things there.
 
-A vision transformer that starts from nothing needs millions of pairs to find out where to look. Here a second loss helps at
-first (which class is seen in each patch, from a linear layer that is thrown away); its weight falls to 0 before the end.
+A vision transformer that is trained from scratch needs millions of pairs to learn where to look. Here a second loss helps at
+first: a linear layer, thrown away later, predicts the class in each patch. Its weight falls to 0 before the end.
 """
 
 import math
@@ -19,18 +19,18 @@ from torch import Tensor, nn
 from aevlp.experiments.bench.models import save_model, save_processor
 from tools.demo_models.captions import caption, save_tokenizer
 from tools.demo_models.clip_model import PATCH, SIDE, WIDTH, new_clip
-from tools.demo_models.lessons import NAMES, Lessons
 from tools.demo_models.muon import Muon
+from tools.demo_models.scenes import NAMES, TrainingScenes
 
 DRAWN_SIDE = 54
-"""Side of the pictures to learn from: a little more than SIDE, for random crops."""
+"""Side of the training pictures: a little more than SIDE, for random crops."""
 
 MEAN, STD = (0.481, 0.458, 0.408), (0.269, 0.261, 0.276)
 
 
 @dataclass(frozen=True)
 class ClipPlan:
-    """How long and how fast the small CLIP learns."""
+    """Steps and learning rates of the small CLIP."""
 
     steps: int = 6000
     batch: int = 64
@@ -41,23 +41,23 @@ class ClipPlan:
     """Share of the steps after which the loss on patches has no weight; it falls in a straight line."""
 
 
-def train_clip(lessons: Lessons, folder: Path, *, seed: int, plan: ClipPlan, log: Callable[[str], None]) -> Any:
-    """Train on the lessons (pictures of DRAWN_SIDE), write the folder, return the model (float32, evaluating)."""
+def train_clip(scenes: TrainingScenes, folder: Path, *, seed: int, plan: ClipPlan, log: Callable[[str], None]) -> Any:
+    """Train on the scenes (pictures of DRAWN_SIDE), write the folder, return the model (float32, evaluating)."""
     torch.manual_seed(seed)
     rng = np.random.default_rng([seed, 0xC11B])
     tokenizer = save_tokenizer(folder)
-    first = torch.from_numpy(lessons.pixels[:2000, :, :SIDE, :SIDE])
+    first = torch.from_numpy(scenes.pixels[:2000, :, :SIDE, :SIDE])
     model = new_clip(tokenizer, normalised(first, MEAN, STD)).train()
     patch_head = nn.Linear(WIDTH, len(NAMES) + 1)
     optimizers = _optimizers(model, patch_head, plan)
     losses, started, order = list[float](), time.monotonic(), np.empty(0, dtype=np.int64)
     for step in range(1, plan.steps + 1):
         if len(order) < plan.batch:
-            order = np.concatenate([order, rng.permutation(len(lessons.areas))])
+            order = np.concatenate([order, rng.permutation(len(scenes.areas))])
         picked, order = order[: plan.batch], order[plan.batch :]
-        texts = [caption(rng, lessons.areas[i]) for i in picked]
+        texts = [caption(rng, scenes.areas[i]) for i in picked]
         words = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-        pictures, where = augmented(lessons, picked, rng)
+        pictures, where = augmented(scenes, picked, rng)
         output = model(**words, pixel_values=pictures, return_loss=True)
         loss, helping = output.loss, max(0.0, 1 - step / (plan.help_until * plan.steps))
         losses.append(loss.item())
@@ -85,21 +85,21 @@ def train_clip(lessons: Lessons, folder: Path, *, seed: int, plan: ClipPlan, log
     return model
 
 
-def augmented(lessons: Lessons, picked: npt.NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """The picked pictures, cropped and mirrored at random: normalised float[n, 3, SIDE, SIDE], classes int64[n, SIDE, SIDE]."""
-    room = lessons.pixels.shape[-1] - SIDE
+def augmented(scenes: TrainingScenes, picked: npt.NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """Return pictures, cropped and mirrored at random: normalised float[n, 3, SIDE, SIDE], classes int64[n, SIDE, SIDE]."""
+    room = scenes.pixels.shape[-1] - SIDE
     views = np.empty((len(picked), 3, SIDE, SIDE), dtype=np.uint8)
     where = np.empty((len(picked), SIDE, SIDE), dtype=np.int64)
     corners, mirrored = rng.integers(0, room + 1, (len(picked), 2)), rng.random(len(picked)) < 0.5
     for at, (i, (x, y), flip) in enumerate(zip(picked, corners, mirrored, strict=True)):
         turn = slice(None, None, -1 if flip else 1)
-        views[at] = lessons.pixels[i, :, y : y + SIDE, x : x + SIDE][..., turn]
-        where[at] = lessons.where[i, y : y + SIDE, x : x + SIDE][..., turn]
+        views[at] = scenes.pixels[i, :, y : y + SIDE, x : x + SIDE][..., turn]
+        where[at] = scenes.where[i, y : y + SIDE, x : x + SIDE][..., turn]
     return normalised(torch.from_numpy(views), MEAN, STD), torch.from_numpy(where)
 
 
 def patch_classes(where: Tensor) -> Tensor:
-    """int64[n, patches]: the class most seen in each patch; the background (0) only where it has five times as much."""
+    """Return the class that covers most of each patch, int64[n, patches]; the background (0) needs five times as much."""
     cells = SIDE // PATCH
     pixels = where.view(-1, cells, PATCH, cells, PATCH).permute(0, 1, 3, 2, 4).reshape(len(where), cells * cells, -1)
     counts = torch.zeros(*pixels.shape[:2], len(NAMES) + 1)
@@ -109,17 +109,17 @@ def patch_classes(where: Tensor) -> Tensor:
 
 
 def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """float[n, 3, h, w] from uint8, with each channel's mean taken off and divided by its spread."""
+    """Return uint8 pixels as float[n, 3, h, w], minus the mean and divided by the standard deviation of each channel."""
     return (pixels.float() / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
 
 
 def pace(step: int, steps: int, warmup: float = 0.05) -> float:
-    """Share of the learning rate at a step: a straight rise, then half a cosine down to 0."""
+    """Return the share of the learning rate at a step: a linear rise, then half a cosine down to 0."""
     return min((step + 1) / max(1.0, steps * warmup), 0.5 + 0.5 * math.cos(math.pi * step / steps))
 
 
 def _optimizers(model: nn.Module, patch_head: nn.Module, plan: ClipPlan) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the transformer's layers, AdamW for the rest; each group remembers its `peak` rate."""
+    """Return Muon for the matrices of the transformer's layers and AdamW for the rest; each group has its `peak` rate."""
     named = [*model.named_parameters(), *patch_head.named_parameters()]
     matrices = [p for name, p in named if p.ndim == 2 and ".layers." in name]
     others = [p for name, p in named if p.ndim >= 2 and ".layers." not in name]

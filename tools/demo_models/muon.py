@@ -32,7 +32,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """The matrix with its singular values brought near 1 (five Newton-Schulz steps)."""
+    """Return the matrix with its singular values brought near 1 (five Newton-Schulz steps)."""
     a, b, c = _COEFFICIENTS
     upright = matrix.shape[0] > matrix.shape[1]
     x: Tensor = matrix.T if upright else matrix

@@ -1,4 +1,4 @@
-"""What is behind the things: plain and patterned grounds, horizons, rooms, and clutter that has no name."""
+"""The background of a scene: plain and patterned grounds, horizons, rooms; and clutter that belongs to no class."""
 
 from collections.abc import Callable
 
@@ -99,7 +99,7 @@ KINDS: dict[str, Painter] = {
 
 
 def background(rng: np.random.Generator, kind: str, width: int, height: int) -> tuple[Image.Image, Colour]:
-    """A picture of this kind and size in two soft colours, and its mean colour."""
+    """Return a background of this kind and size in two soft colours, and its mean colour."""
     hue = rng.random()
     one = colour(hue, rng.uniform(0.05, 0.55), rng.uniform(0.35, 1.0))
     two = colour(hue + rng.normal(0, 0.12), rng.uniform(0.05, 0.55), rng.uniform(0.35, 1.0))
@@ -109,7 +109,7 @@ def background(rng: np.random.Generator, kind: str, width: int, height: int) -> 
 
 
 def clutter(rng: np.random.Generator, canvas: ImageDraw.ImageDraw, seen: ImageDraw.ImageDraw, size: tuple[int, int]) -> None:
-    """One mark without a name (a line, a scrawl, a blob, a shard), which hides what is under it."""
+    """Draw one mark of no class (a line, a scrawl, a blob, a shard), which hides everything under it."""
     width, height = size
     short = min(width, height)
     x, y, reach = rng.uniform(0, width), rng.uniform(0, height), short * rng.uniform(0.03, 0.2)

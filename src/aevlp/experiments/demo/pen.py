@@ -26,9 +26,9 @@ class Inks:
 
 
 class Pen:
-    """Draws one thing. Coordinates: x to the right and y down, the thing fills [-1, 1] x [-1, 1].
+    """A pen for one thing. Coordinates: x to the right and y down, the thing fills [-1, 1] x [-1, 1].
 
-    Everything is drawn twice: in colour on the canvas, and as the number `ident` on the map of who is seen where.
+    Everything is drawn twice: in colour on the canvas, and as the number `ident` on the map of visible things.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class Pen:
         self._unit = math.sqrt(half[0] * half[1])
 
     def vary(self, low: float, high: float) -> float:
-        """A number in [low, high): a proportion that differs from one specimen to the next."""
+        """Return a random number in [low, high): a proportion that varies from one specimen to the next."""
         return low + (high - low) * float(self.rng.random())
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return bool(self.rng.random() < probability)
 
     def poly(self, points: Sequence[Point], colour: Colour) -> None:
-        """A filled polygon, with the thing's outline if it has one."""
+        """Draw a filled polygon, with the thing's outline if it has one."""
         placed = self._place(points)
         self._canvas.polygon(placed, fill=colour)
         self._seen.polygon(placed, fill=self._ident)
@@ -73,19 +73,19 @@ class Pen:
             self._canvas.line([*placed, placed[0], placed[1]], fill=self._outline, width=self._outline_width)
 
     def rect(self, left: float, top: float, right: float, bottom: float, colour: Colour) -> None:
-        """A filled rectangle."""
+        """Draw a filled rectangle."""
         self.poly([(left, top), (right, top), (right, bottom), (left, bottom)], colour)
 
     def oval(self, x: float, y: float, half_width: float, half_height: float, colour: Colour) -> None:
-        """A filled ellipse around (x, y)."""
+        """Draw a filled ellipse around (x, y)."""
         self.poly([(x + half_width * c, y + half_height * s) for c, s in _CIRCLE], colour)
 
     def wedge(self, x: float, y: float, rx: float, ry: float, start: float, end: float, colour: Colour) -> None:
-        """A filled part of an ellipse between two angles in degrees (0 is right, 90 is down), closed by its chord."""
+        """Draw a filled part of an ellipse between two angles in degrees (0 is right, 90 is down), closed by its chord."""
         self.poly(arc(x, y, rx, ry, start, end), colour)
 
     def line(self, points: Sequence[Point], width: float, colour: Colour) -> None:
-        """A line through the points; the width is in the thing's units (2 is the whole thing)."""
+        """Draw a line through the points; the width is in the thing's units (2 is the whole thing)."""
         placed, pixels = self._place(points), max(1, round(width * self._unit))
         for draw, fill in ((self._canvas, colour), (self._seen, self._ident)):
             draw.line(placed, fill=fill, width=pixels, joint="curve" if pixels > 3 else None)
@@ -95,13 +95,13 @@ class Pen:
 
 
 def arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> list[Point]:
-    """Thirteen points along an ellipse between two angles in degrees (0 is right, 90 is down)."""
+    """Return thirteen points along an ellipse between two angles in degrees (0 is right, 90 is down)."""
     angles = [math.radians(start + (end - start) * i / 12) for i in range(13)]
     return [(x + rx * math.cos(a), y + ry * math.sin(a)) for a in angles]
 
 
 def ring(points: int, outer: float, inner: float, turn: float = -90.0) -> list[Point]:
-    """The 2 * points corners of a star around (0, 0), the first one in the direction `turn` (degrees)."""
+    """Return the 2 * points corners of a star around (0, 0), the first one in the direction `turn` (degrees)."""
     step = math.pi / points
     start = math.radians(turn)
     radii = (outer, inner)

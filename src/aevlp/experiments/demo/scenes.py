@@ -1,4 +1,4 @@
-"""Scenes of the demo: drawn pictures with one to five kinds of things in them, and the data set made of them.
+"""Scenes of the demo: drawn pictures with one to five classes in them, and the data set made of them.
 
 A picture is a pure function of (seed, split, index), so that any number of workers in any order draw the same files.
 """
@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,21 +22,21 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from aevlp.experiments.demo.backgrounds import background, clutter
 from aevlp.experiments.demo.pen import Pen
-from aevlp.experiments.demo.styles import BOOK, DEMO, DEMO_CAST, Style, between, inks
-from aevlp.experiments.demo.things import THINGS
+from aevlp.experiments.demo.styles import DEMO, DEMO_CAST, Style, between, inks
+from aevlp.experiments.demo.things import THINGS, Thing
 
 CLASSES = tuple(sorted(THINGS))
 SPLITS = ("train", "test")
 STALE = 3600.0  # seconds; a drawing takes about one minute
 
 _OVERSAMPLING = 2
-_SMALLEST_PART = 0.3  # of what it would show with nothing in front: less is hidden, not labelled
+_SMALLEST_PART = 0.3  # of the area without anything in front: with less, a thing is hidden and not labelled
 _SMALLEST_AREA = 0.0012  # of the picture
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture, and the share of it in which each class is seen (only classes that can be made out).
+    """A picture, and the visible share of each class in it (hidden classes are left out).
 
     `where`: uint8[height, width] at twice the picture's size, the place of the class in `wanted` plus 1, or 0 for none.
     """
@@ -51,8 +51,8 @@ class Scene:
         return sorted(self.areas)
 
 
-def draw_scene(rng: np.random.Generator, style: Style, wanted: Sequence[str]) -> Scene:
-    """A scene with things of the wanted classes (names in `styles.BOOK`); those that end up hidden are not in its labels."""
+def draw_scene(rng: np.random.Generator, style: Style, wanted: Sequence[str], things: Mapping[str, Thing] = THINGS) -> Scene:
+    """Draw a scene with things of the wanted classes (names in `things`); hidden ones are not in its labels."""
     longest, aspect = between(rng, style.longest), math.exp(between(rng, (math.log(style.aspect[0]), math.log(style.aspect[1]))))
     width = _OVERSAMPLING * round(longest * min(1.0, aspect))
     height = _OVERSAMPLING * round(longest / max(1.0, aspect))
@@ -63,7 +63,7 @@ def draw_scene(rng: np.random.Generator, style: Style, wanted: Sequence[str]) ->
     colour_draw, seen_draw = ImageDraw.Draw(canvas), ImageDraw.Draw(seen)
 
     halves = [(name, _half(rng, style)) for name in wanted for _ in range(_instances(rng, style))]
-    # Mostly the large ones behind, as when one looks for a picture in which something can be seen.
+    # Mostly the large ones behind, so that few things are hidden.
     halves.sort(key=lambda pair: -pair[1] * rng.uniform(0.5, 2.0))
     marks = sorted(rng.integers(0, len(halves) + 1, int(rng.integers(0, style.clutter + 1))))
     bare: list[int] = [0]
@@ -73,7 +73,7 @@ def draw_scene(rng: np.random.Generator, style: Style, wanted: Sequence[str]) ->
             clutter(rng, colour_draw, seen_draw, (width, height))
         x, y, reach = _place(rng, style, width, height, half * min(width, height), taken)
         taken.append((x, y, reach))
-        kind, stretch = BOOK[name], math.exp(rng.normal(0, 0.1))
+        kind, stretch = things[name], math.exp(rng.normal(0, 0.1))
         lean = rng.normal(0, kind.tilt) * (2.5 if rng.random() < 0.1 else 1.0)
         pen = Pen(
             colour_draw,
@@ -101,7 +101,7 @@ def draw_scene(rng: np.random.Generator, style: Style, wanted: Sequence[str]) ->
 
 
 def demo_scene(seed: int, split: str, index: int) -> Scene:
-    """The demo's picture number `index` of a split ("train" or "test"): one to five classes."""
+    """Draw the demo's picture number `index` of a split ("train" or "test"), with one to five classes."""
     rng = np.random.default_rng([seed, SPLITS.index(split), index])
     while True:
         scene = draw_scene(rng, DEMO, DEMO_CAST.choose(rng))
@@ -117,7 +117,7 @@ def write_world(folder: Path, *, seed: int = 0, train: int = 2000, test: int = 1
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     for left in folder.parent.glob(f".{folder.name}.*.part"):
-        if time.time() - left.stat().st_mtime > STALE:  # of a drawing that was killed
+        if time.time() - left.stat().st_mtime > STALE:  # left by a drawing that was killed
             shutil.rmtree(left, ignore_errors=True)
     draft = folder.with_name(f".{folder.name}.{uuid4().hex}.part")
     (draft / "images").mkdir(parents=True)
@@ -162,7 +162,7 @@ def _instances(rng: np.random.Generator, style: Style) -> int:
 def _place(
     rng: np.random.Generator, style: Style, width: int, height: int, reach: float, taken: list[tuple[float, float, float]]
 ) -> tuple[float, float, float]:
-    """Centre and half size in pixels, with the most room around it of a few places tried."""
+    """Return centre and half size in pixels: of a few random places, the one with the most room around it."""
     best, room = (0.0, 0.0, reach), -math.inf
     for _ in range(style.spread):
         spots = []

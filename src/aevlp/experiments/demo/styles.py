@@ -1,18 +1,14 @@
-"""How a scene looks (palette, backgrounds, lines, sizes, noise) and who appears in it (frequencies, company)."""
+"""The look of a scene (palette, backgrounds, lines, sizes, noise) and its cast (frequencies, company)."""
 
 import colorsys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from aevlp.experiments.demo.others import OTHERS
 from aevlp.experiments.demo.pen import Colour, Inks
-from aevlp.experiments.demo.things import THINGS
 
-BOOK = THINGS | OTHERS
-
-Range = tuple[float, float]
+Limits = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -21,35 +17,35 @@ class Style:
 
     backgrounds: Mapping[str, float]
     """Weight of each kind of background (see `backgrounds.KINDS`)."""
-    longest: Range
+    longest: Limits
     """Longest side in pixels."""
-    aspect: Range
+    aspect: Limits
     """Width over height."""
-    size: Range
+    size: Limits
     """Half a thing's size as a share of the short side, drawn log-uniformly: 0.5 fills the frame."""
     natural: float
     """Probability that a thing has one of its usual hues rather than any hue."""
-    saturation: Range
+    saturation: Limits
     """Of the things' colours."""
-    value: Range
+    value: Limits
     """Of the things' colours (1 is bright)."""
     outlined: float
     """Probability of a line around the parts of a thing."""
-    outline_width: Range
+    outline_width: Limits
     """In pixels of the finished picture."""
-    outline_value: Range
+    outline_value: Limits
     """0 is black, 1 is white."""
     clutter: int
     """Most unlabelled marks per scene."""
     again: float
     """Probability of one more instance of a class, and of one more after that."""
     margin: float
-    """How close to the edge the centre of a large thing may come, as a share of its own size (negative: beyond)."""
+    """Least distance of the centre of a thing from the edge, as a share of the thing's own size (negative: beyond)."""
     spread: int
     """Placements tried for each thing; the one with the most room is taken. 1 is blind, so that things overlap."""
-    blur: Range
+    blur: Limits
     """Radius in pixels; half of the scenes have none."""
-    noise: Range
+    noise: Limits
     """Standard deviation of the grain, of 255."""
     grey: float
     """Probability of a picture without colour."""
@@ -75,46 +71,22 @@ DEMO = Style(
     grey=0.03,
 )
 
-# What the teacher learns from: other palettes, lines and backgrounds; things from tiny to overflowing the frame, as in a tile.
-CAPTIONED = Style(
-    backgrounds={"flat": 3, "gradient": 1, "checks": 2, "dots": 2, "grain": 2, "horizon": 1, "stripes": 1},
-    longest=(56, 64),
-    aspect=(0.7, 1.43),
-    size=(0.11, 1.0),
-    natural=0.75,
-    saturation=(0.1, 0.85),
-    value=(0.25, 1.0),
-    outlined=0.6,
-    outline_width=(0.5, 2.0),
-    outline_value=(0.0, 1.0),
-    clutter=4,
-    again=0.15,
-    margin=0.35,
-    spread=3,
-    blur=(0.3, 1.0),
-    noise=(0.0, 8.0),
-    grey=0.1,
-)
-
-# What the backbone is pre-trained on: the demo's look, but other things (as ImageNet's photographs are to VOC's).
-PRETRAINING = replace(DEMO, longest=(100, 100), aspect=(0.8, 1.25), size=(0.14, 0.55), natural=0.5)
-
 
 @dataclass(frozen=True)
 class Cast:
-    """Which classes appear, how often, how many at once, and who likes whose company."""
+    """The classes of a scene: frequencies, numbers at once, and preferred company."""
 
     weights: Mapping[str, float]
-    """How often each class is thought of first."""
+    """Weight of each class when the first one is chosen."""
     counts: Sequence[float]
     """Weight of 0, 1, 2, ... different classes in a scene."""
     groups: Sequence[Sequence[str]] = ()
-    """Classes that like each other's company."""
+    """Groups of classes that appear together more often."""
     company: float = 1.0
     """A class is this many times likelier once another of its group is in."""
 
     def choose(self, rng: np.random.Generator) -> list[str]:
-        """Different classes for one scene, in the order they were thought of."""
+        """Return different classes for one scene, in the order of choice."""
         names = list(self.weights)
         weights = np.array([self.weights[name] for name in names], dtype=float)
         odds = np.array(self.counts, dtype=float)
@@ -146,26 +118,21 @@ DEMO_CAST = Cast(
     groups=GROUPS,
     company=4.0,
 )
-CAPTIONED_CAST = Cast(
-    weights=dict.fromkeys(THINGS, 1.0) | dict.fromkeys(OTHERS, 0.35),
-    counts=(0.06, 0.6, 0.22, 0.12),
-)
-PRETRAINING_CAST = Cast(weights=dict.fromkeys(OTHERS, 1.0), counts=(0, 0.35, 0.3, 0.2, 0.15))
 
 
-def between(rng: np.random.Generator, limits: Range) -> float:
-    """A number in [low, high)."""
+def between(rng: np.random.Generator, limits: Limits) -> float:
+    """Return a random number in [low, high)."""
     return limits[0] + (limits[1] - limits[0]) * float(rng.random())
 
 
 def colour(hue: float, saturation: float, value: float) -> Colour:
-    """RGB of a hue (taken modulo 1), a saturation and a value (clipped to [0, 1])."""
+    """Return the RGB of a hue (taken modulo 1), a saturation and a value (clipped to [0, 1])."""
     red, green, blue = colorsys.hsv_to_rgb(hue % 1.0, min(max(saturation, 0.0), 1.0), min(max(value, 0.0), 1.0))
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
 def inks(rng: np.random.Generator, style: Style, hues: Sequence[float], behind: Colour) -> Inks:
-    """Colours for one thing, its main one told apart from the background's."""
+    """Return colours for one thing; the main one differs from the background's."""
     for _ in range(4):
         usual = rng.random() < style.natural
         hue = hues[int(rng.integers(len(hues)))] + rng.normal(0, 0.02) if usual else rng.random()

@@ -1,4 +1,4 @@
-"""The twenty classes of the demo: how each one is drawn, its usual hues, and how freely it turns."""
+"""The twenty classes of the demo: a drawing function each, its usual hues, and its tilt."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from aevlp.experiments.demo.pen import Pen, arc, ring
 
 @dataclass(frozen=True)
 class Thing:
-    """One kind of thing. `hues`: usual hues in [0, 1) of its main colour; `tilt`: how far it leans, in degrees."""
+    """A class. `hues`: usual hues in [0, 1) of its main colour; `tilt`: standard deviation of its tilt in degrees."""
 
     draw: Callable[[Pen], None]
     hues: tuple[float, ...]
@@ -22,7 +22,7 @@ THINGS: dict[str, Thing] = {}
 def thing(
     *hues: float, tilt: float = 8.0, book: dict[str, Thing] = THINGS
 ) -> Callable[[Callable[[Pen], None]], Callable[[Pen], None]]:
-    """Enter the function below into the book, under its own name."""
+    """Return a decorator that enters a drawing function into `book`, under its own name."""
 
     def enter(draw: Callable[[Pen], None]) -> Callable[[Pen], None]:
         book[draw.__name__] = Thing(draw, hues, tilt)

@@ -1,9 +1,9 @@
-"""Things outside the demo's twenty classes: what the backbone is pre-trained on, and more words for the small CLIP."""
+"""Things outside the demo's twenty classes: for pre-training the backbone, and more words for the small CLIP."""
 
 import math
 
 from aevlp.experiments.demo.pen import Pen, arc, ring
-from aevlp.experiments.demo.things import Thing, thing
+from aevlp.experiments.demo.things import THINGS, Thing, thing
 
 OTHERS: dict[str, Thing] = {}
 
@@ -245,3 +245,6 @@ def turtle(pen: Pen) -> None:
     pen.wedge(0, 0.45, 0.8, pen.vary(0.8, 1.0), 180, 360, pen.main)
     for x in (-0.35, 0.05, 0.4):
         pen.poly([(x - 0.15, 0.05), (x, -0.15), (x + 0.15, 0.05), (x, 0.28)], pen.dark)
+
+
+ALL_THINGS = THINGS | OTHERS
