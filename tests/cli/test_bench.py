@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from aevlp.experiments.bench.figures import FIGURES
-from aevlp.experiments.bench.registry import Figure, Row
+from aevlp.experiments.bench.registry import Measurement, SpeedFigure
 from tests.cli.run import aevlp, refused
 
 
@@ -20,7 +20,7 @@ def own_temp(tmp_path, monkeypatch):
 
 
 def put(monkeypatch, name, measure, takes_long=False):
-    monkeypatch.setitem(FIGURES, name, Figure(name, "a figure", measure, takes_long))
+    monkeypatch.setitem(FIGURES, name, SpeedFigure(name, "a figure", measure, takes_long))
 
 
 def test_a_figure_from_the_command_line(capsys, monkeypatch, tmp_path, own_temp):
@@ -53,7 +53,10 @@ def test_all_but_the_long_ones_are_measured_and_a_missed_goal_is_no_error(capsys
 
     def measure(bench, repeats=3):
         seen.append((bench.folder.is_dir(), repeats))
-        return [Row("this", "that", 0.5, 0.25, 0.75, at_least=1.0), Row("these", "those", 2.0, 2.0, 2.0, at_most=2.0)]
+        return [
+            Measurement("this", "that", 0.5, 0.25, 0.75, at_least=1.0),
+            Measurement("these", "those", 2.0, 2.0, 2.0, at_most=2.0),
+        ]
 
     put(monkeypatch, "quick", measure)
     put(monkeypatch, "slow", measure, takes_long=True)
@@ -103,12 +106,12 @@ def test_wrong_options(capsys, tmp_path):
     assert "unknown option --precision" in refused(capsys, "bench", "--precision", "bf16")
 
 
-def test_what_is_wrong_is_said_before_anything_heavy_is_loaded():
+def test_a_wrong_value_is_refused_before_anything_heavy_is_loaded():
     code = (
         "import sys, aevlp.cli.main\n"
-        "aevlp.cli.main.main(['bench', '--list'])\n"
-        "try: aevlp.cli.main.main(['bench', '--only', 'scorin'])\n"
-        "except SystemExit: print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+        "for word in ('0', 'many'):\n"
+        "    try: aevlp.cli.main.main(['bench', '--repeats', word])\n"
+        "    except SystemExit as stop: print(stop.code, sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.splitlines() == ["2 []", "2 []"]

@@ -60,7 +60,7 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
     from aevlp.config.config import build_config
     from aevlp.damp.labels import pseudo_labels
     from aevlp.data.load import load
-    from aevlp.experiments.bench import in_loop
+    from aevlp.experiments.bench import baselines
     from aevlp.experiments.bench.images import write_images
     from aevlp.experiments.bench.models import save_resnet
     from aevlp.sources.damp import Damp
@@ -85,8 +85,8 @@ def test_the_in_loop_way_and_the_product_train_on_the_same_labels(bench, monkeyp
         made.append(pseudo_labels(*arguments, **options))
         return made[-1]
 
-    monkeypatch.setattr(in_loop, "pseudo_labels", kept)
-    in_loop.train_in_loop(config, data, bench.accelerator)
+    monkeypatch.setattr(baselines, "pseudo_labels", kept)
+    baselines.train_in_loop(config, data, bench.accelerator)
     source = Damp(config.source_context(data.train, data.classes, None, bench.accelerator), config.source)
     for epoch in (1, 2):
         order = TrainingOrder(24, config.run.seed)
@@ -104,7 +104,7 @@ def test_the_memory_of_prediction_is_that_of_the_command_on_many_names(bench, mo
         words = list(map(str, words))
         names = sorted(Path(words[2]).iterdir())
         seen.append((words[0], len(names), len({name.stat().st_ino for name in names})))
-        return growth.Cost(seconds=len(names), peak=300 + len(names))
+        return growth.CommandCost(seconds=len(names), peak=300 + len(names))
 
     monkeypatch.setattr(predict, "cost_of", cost)
     (row,) = FIGURES["predict-memory"].measure(bench, images=40, different=12, repeats=2)
@@ -125,7 +125,7 @@ def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatc
             shard = Path(words[words.index("--store") + 1]) / "draw-000"
             shard.mkdir(parents=True)
             (shard / "00000.npy").write_bytes(bytes(100 * size))
-        return growth.Cost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size)
+        return growth.CommandCost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size)
 
     monkeypatch.setattr(growth, "cost_of", cost)
     rows = {row.what: row for row in growth.growth(bench, sizes=(30, 60), tiny=20)}

@@ -1,1 +1,1 @@
-"""How fast the pipeline is: each figure a ratio of two things timed side by side, so that it means the same on any machine."""
+"""The speed of the pipeline: each figure is a ratio of two things timed side by side, so that it holds on any machine."""

@@ -13,13 +13,13 @@ from aevlp.experiments.demo.scenes import CLASSES
 
 QUALITY = 90
 GRAIN = 4.0
-"""Standard deviation of the noise. With it a photo of 500 x 375 pixels takes about 50 kB, as those of a camera do."""
+"""Standard deviation of the noise; with it a picture of 500 x 375 pixels takes about 50 kB, as a photograph does."""
 
 Picture = Callable[[np.random.Generator, int, int], Image.Image]
 
 
 def photo(rng: np.random.Generator, width: int, height: int) -> Image.Image:
-    """Soft colours of several scales, a few discs with hard edges, fine grain: costs as much to decode as a real one."""
+    """Draw soft colours of several scales, a few discs with hard edges, fine grain: as costly to decode as a real photo."""
     pixels = np.zeros((height, width, 3), np.float32)
     for share, cells in ((0.55, 3), (0.3, 12), (0.15, 60)):
         pixels += share * _colours(rng, width, height, cells)
@@ -32,12 +32,12 @@ def photo(rng: np.random.Generator, width: int, height: int) -> Image.Image:
 
 
 def patchwork(rng: np.random.Generator, width: int, height: int) -> Image.Image:
-    """A few soft colours, drawn in a fraction of a millisecond."""
+    """Draw a few soft colours, in a fraction of a millisecond."""
     return Image.fromarray(_colours(rng, width, height, 6).astype(np.uint8))
 
 
 def _colours(rng: np.random.Generator, width: int, height: int, cells: int) -> npt.NDArray[np.float32]:
-    """Float32 [height, width, 3]: random colours on a grid of `cells` columns, with soft borders."""
+    """Return random colours on a grid of `cells` columns with soft borders, float32 [height, width, 3]."""
     grid = rng.integers(0, 256, (max(2, cells * height // width), cells, 3), dtype=np.uint8)
     return np.asarray(Image.fromarray(grid).resize((width, height), Image.Resampling.BICUBIC), np.float32)
 
@@ -45,7 +45,7 @@ def _colours(rng: np.random.Generator, width: int, height: int, cells: int) -> n
 def write_images(
     folder: Path, *, train: int, val: int = 0, width: int = 500, height: int = 375, picture: Picture = photo
 ) -> list[Path]:
-    """The files of an image set in `folder`: images/*.jpg, and the demo's classes given to them at random in a table."""
+    """Write an image set and return its image files: images/*.jpg, and a table that gives them the demo's classes at random."""
     rng = np.random.default_rng(0)
     (folder / "images").mkdir(parents=True)
     lines, paths = ["image,labels,split"], []

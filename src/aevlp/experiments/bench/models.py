@@ -1,9 +1,10 @@
-"""Models to measure with: any shape, random weights, saved as checkpoint folders that the product's own loaders read."""
+"""Models to measure with: any shape, random weights, saved as checkpoint folders that the package's own loaders read."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,27 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import normalize
+from transformers import AutoTokenizer, CLIPConfig, CLIPModel, ResNetConfig, ResNetForImageClassification
 
 from aevlp.models.checkpoint import DEMO_CLIP
 from aevlp.models.image_settings import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD
 
-BICUBIC = 3  # as transformers numbers it
+BICUBIC = 3  # in the numbering of transformers
 LONGEST_TEXT = 16  # tokens
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+RESNET_50: Mapping[str, Any] = {}  # the default shape of the configuration in transformers
+RESNET_18: Mapping[str, Any] = {
+    "embedding_size": 64,
+    "hidden_sizes": [64, 128, 256, 512],
+    "depths": [2, 2, 2, 2],
+    "layer_type": "basic",
+}
 
 
 def save_clip(
     folder: Path, *, side: int = 224, patch: int = 16, width: int = 192, layers: int = 12, heads: int = 3, dimension: int = 512
 ) -> str:
-    """The name for `--teacher` of a CLIP saved in `folder`: the given vision tower (ViT-Ti/16), a small text tower."""
-    from transformers import AutoTokenizer, CLIPConfig, CLIPModel
-
+    """Save a CLIP with the given vision tower (default: ViT-Ti/16) and a small text tower; return its name for `--teacher`."""
     folder.mkdir(parents=True)
     for name in TOKENIZER:
         shutil.copy(DEMO_CLIP / name, folder / name)
@@ -47,9 +54,7 @@ def save_clip(
 
 
 def save_resnet(folder: Path, *, side: int = 224, **shape: Any) -> str:
-    """The name for `--backbone` of a ResNet saved in `folder`: a ResNet-50, or what `shape` makes of its configuration."""
-    from transformers import ResNetConfig, ResNetForImageClassification
-
+    """Save a ResNet-50, or the ResNet that `shape` configures; return its name for `--backbone`."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         save_model(ResNetForImageClassification(ResNetConfig(**shape)), folder)
@@ -91,22 +96,22 @@ def save_processor(folder: Path, kind: str, *, side: int, mean: tuple[float, ...
     (folder / "preprocessor_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-class Onlooker:
-    """A teacher that computes nothing: it keeps the last images that it was shown, and gives each text a random direction."""
+class DummyTeacher:
+    """A teacher that computes nothing: it keeps the last images it got, and gives each text a random direction."""
 
     mean, std = CLIP_MEAN, CLIP_STD
-    fingerprint = "onlooker"
+    fingerprint = "dummy"
     is_thread_safe = True
 
     def __init__(self, image_size: int = 224, dimension: int = 512) -> None:
         self.image_size, self.dimension = image_size, dimension
-        self.shown = torch.empty(0)
+        self.last_pixels = torch.empty(0)
 
     def encode_images(self, pixels: Tensor) -> Tensor:
-        """Ones [N, 1]."""
-        self.shown = pixels
+        """Return ones [N, 1]."""
+        self.last_pixels = pixels
         return pixels.new_ones(len(pixels), 1)
 
     def encode_texts(self, texts: list[str]) -> Tensor:
-        """Unit vectors [C, K]."""
+        """Return unit vectors [C, K]."""
         return normalize(torch.randn(len(texts), self.dimension, generator=torch.Generator().manual_seed(0)), dim=1)

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from accelerate import Accelerator
+from accelerate import Accelerator
 
-    from aevlp.experiments.bench.timing import Ratio
+from aevlp.core.registry import Registry
+from aevlp.experiments.bench.timing import Ratio, Times
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What every figure works with."""
+    """The place and the device that a figure is measured with."""
 
     folder: Path
-    """Its own, empty; removed afterwards."""
+    """Empty, the figure's own, removed afterwards."""
     accelerator: Accelerator
 
 
 @dataclass(frozen=True)
-class Row:
-    """One measured value, with what it is to be judged by and all that is needed to measure it again."""
+class Measurement:
+    """One measured value, with its goal and all that is needed to measure it again."""
 
     what: str
     against: str  # '': the value stands for itself
     value: float
     low: float
-    """The smallest value of a round, as `high` is the greatest."""
+    """The smallest value of a round; `high` is the greatest."""
     high: float
     unit: str = "ratio"
     at_least: float | None = None
@@ -39,44 +39,62 @@ class Row:
     setting: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ratio: Ratio, what: str, against: str, **rest: Any) -> Row:
-        """The row of a ratio of two things timed side by side."""
+    def of(cls, ratio: Ratio, what: str, against: str, **rest: Any) -> Measurement:
+        """Return the measurement of a ratio of two things timed side by side."""
         return cls(what, against, ratio.value, ratio.low, ratio.high, **rest)
 
     @property
     def goal(self) -> str:
-        """'>= 0.95', '<= 1.1', or nothing where there is none."""
+        """'>= 0.95', '<= 1.1', or '' without a goal."""
         if self.at_least is not None:
             return f">= {self.at_least:,g}"
         return "" if self.at_most is None else f"<= {self.at_most:,g}"
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the goal is reached; None where there is none."""
+        """True if the goal is reached; None without a goal."""
         if not self.goal:
             return None
         return (self.at_least is None or self.value >= self.at_least) and (self.at_most is None or self.value <= self.at_most)
 
 
+def rates(
+    times: Times, ours: str, others: Iterable[str], *, images: int, labels: tuple[str, str, str], **rest: Any
+) -> list[Measurement]:
+    """Return a measurement per other way: the rate of `ours` divided by that of the other.
+
+    `labels`: the name of the measurement ('rate of scoring') and of the two rates in images/s ('scored', 'of the bare teacher').
+    """
+    what, our_rate, other_rate = labels
+
+    def absolute(other: str) -> dict[str, float]:
+        names = {f"images/s {our_rate}": ours, f"images/s {other_rate}": other}
+        return {name: times.part(images, way).value for name, way in names.items()}
+
+    return [Measurement.of(times.ratio(other, ours), what, other, absolute=absolute(other), **rest) for other in others]
+
+
+Measure = Callable[..., list[Measurement]]
+
+
 @dataclass(frozen=True)
-class Figure:
-    """A registered figure: what it is called, what it tells, what measures it."""
+class SpeedFigure:
+    """A registered figure: its name, its summary and the function that measures it."""
 
     name: str
     summary: str
-    measure: Callable[..., list[Row]]  # called as (bench, **setting)
+    measure: Measure  # called as (bench, **setting)
     takes_long: bool  # measured only when it is named
 
 
-FIGURES: dict[str, Figure] = {}
-Measure = Callable[..., list[Row]]
+FIGURES: Registry[SpeedFigure] = Registry("figure")
 
 
 def register_figure(name: str, summary: str, *, takes_long: bool = False) -> Callable[[Measure], Measure]:
-    """A decorator that enters a function that measures under `name`."""
+    """Return a decorator that registers a measuring function under `name`."""
 
-    def enter(measure: Measure) -> Measure:
-        FIGURES[name] = Figure(name, summary, measure, takes_long)
+    def register(measure: Measure) -> Measure:
+        FIGURES.add(name, SpeedFigure(name, summary, measure, takes_long))
         return measure
 
-    return enter
+    return register

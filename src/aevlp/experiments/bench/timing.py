@@ -1,4 +1,4 @@
-"""Several things timed side by side, so that whatever else the machine does meets them alike."""
+"""Timing of several things side by side, so that other load on the machine affects them alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ratio:
 
     @classmethod
     def of(cls, quotients: Sequence[float]) -> Ratio:
-        """That of the quotients of all rounds."""
+        """Return the median, smallest and greatest of the quotients of all rounds."""
         return cls(median(quotients), min(quotients), max(quotients))
 
 
@@ -32,15 +32,15 @@ class Times:
     seconds: Mapping[str, list[float]]
 
     def ratio(self, over: str, under: str) -> Ratio:
-        """The seconds of `over` divided by those of `under` in the same round."""
+        """Return the seconds of `over` divided by those of `under` in the same round."""
         return Ratio.of([a / b for a, b in zip(self.seconds[over], self.seconds[under], strict=True)])
 
     def part(self, amount: float, of: str) -> Ratio:
-        """`amount` divided by the seconds of `of`: a rate, if it counts something; a share, if it is itself a time."""
+        """Return `amount` divided by the seconds of `of`: a rate if it counts something, a share if it is itself a time."""
         return Ratio.of([amount / seconds for seconds in self.seconds[of]])
 
     def median(self, of: str) -> float:
-        """Seconds of `of` in the middle of all rounds."""
+        """Return the median over the rounds of the seconds of `of`."""
         return median(self.seconds[of])
 
 
@@ -52,9 +52,9 @@ def side_by_side(
     warm_up: bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Times:
-    """The times of `ways`, one after the other in every round; every second round goes through them backwards.
+    """Time every way once per round; every second round goes through them backwards.
 
-    Each is called once before that without being timed, unless `warm_up` is false.
+    Each way is called once before the first round, without being timed, unless `warm_up` is false.
     """
     if warm_up:
         for way in ways.values():

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from aevlp.experiments.bench.registry import Bench, Row, register_figure
-from aevlp.experiments.bench.timing import side_by_side
+from aevlp.config.config import Config, build_config
+from aevlp.config.recipe import read_recipe, recipe_file
+from aevlp.damp.options import DampOptions
+from aevlp.data.load import load
+from aevlp.experiments.bench.baselines import BareStep, bare_teacher, train_in_loop
+from aevlp.experiments.bench.images import write_images
+from aevlp.experiments.bench.models import RESNET_18, save_clip, save_resnet
+from aevlp.experiments.bench.registry import Bench, Measurement, register_figure
+from aevlp.experiments.bench.timing import Times, side_by_side
+from aevlp.models.classifier import build_classifier
+from aevlp.models.teacher import load_teacher
+from aevlp.training.run_folder import RunFolder
 
-if TYPE_CHECKING:
-    from aevlp.config.config import Config
-
-RESNET_18: dict[str, Any] = {
-    "embedding_size": 64,
-    "hidden_sizes": [64, 128, 256, 512],
-    "depths": [2, 2, 2, 2],
-    "layer_type": "basic",
-}
+GOALS = {"first": 1.5, "later": 5.0}
 
 
 @register_figure("method", "time of the in-loop way / time of a first run and of a later run on the same store, whole trainings")
@@ -39,26 +42,14 @@ def method(
     grid: int = 4,
     classifier_side: int = 112,
     backbone: Mapping[str, Any] = RESNET_18,
-) -> list[Row]:
-    """Four rows: first and later run, each against the in-loop way and against the least they must compute.
+) -> list[Measurement]:
+    """Measure a first and a later run, each against the in-loop way and against the least they must compute.
 
-    `draws`: of a first run; None: as the recipe `default` says. The models are small, in the proportion of the paper's: the
+    `draws`: of a first run; None: those of the recipe `default`. The models are small, in the proportion of the paper's: the
     teacher's views of an image cost about six times a training step on it.
     """
-    from aevlp.config.config import build_config
-    from aevlp.config.recipe import read_recipe, recipe_file
-    from aevlp.damp.options import DampOptions
-    from aevlp.data.load import load
-    from aevlp.experiments.bench.bare import BareStep, BareTeacher
-    from aevlp.experiments.bench.images import write_images
-    from aevlp.experiments.bench.in_loop import train_in_loop
-    from aevlp.experiments.bench.models import save_clip, save_resnet
-    from aevlp.experiments.train import train_run
-    from aevlp.models.classifier import build_classifier
-    from aevlp.models.teacher import load_teacher
-    from aevlp.training.run_folder import RunFolder
-
     write_images(bench.folder / "set", train=train, val=val, width=width, height=height)
+    write_images(bench.folder / "few", train=20, val=4, width=width, height=height)
     recipe = read_recipe(recipe_file("default"))
     values = recipe | {
         "data.observe": "single",
@@ -74,58 +65,70 @@ def method(
         "damp.draws": recipe.get("damp.draws") if draws is None else draws,
     }
     config = build_config("default", "aevlp", values)
-    stores: list[Path] = []
-
-    def run(config: Config, images: Path, store: Path) -> None:
-        out = bench.folder / f"run-{len(list(bench.folder.glob('run-*')))}"
-        own = replace(config, run=replace(config.run, store=str(store)))
-        train_run(own, images, RunFolder(out), accelerator=bench.accelerator)
-
-    def first() -> None:
-        stores.append(bench.folder / f"views-{len(stores)}")
-        run(config, bench.folder / "set", stores[-1])
-
-    def later() -> None:
-        run(replace(config, run=replace(config.run, seed=1)), bench.folder / "set", stores[-1])
-
-    def in_loop() -> None:
-        train_in_loop(config, load(bench.folder / "set", config.data, None), bench.accelerator)
-
-    # What is loaded on first use is loaded by a little training of each kind: the whole ones are minutes long.
-    write_images(bench.folder / "few", train=20, val=4, width=width, height=height)
-    brief = replace(config, train=replace(config.train, epochs=1))
-    run(brief, bench.folder / "few", bench.folder / "views-few")
-    train_in_loop(brief, load(bench.folder / "few", brief.data, None), bench.accelerator)
-    times = side_by_side("method", {"in-loop": in_loop, "first": first, "later": later}, repeats, warm_up=False)
-
-    data = load(bench.folder / "set", config.data, None)
-    views = 1 + grid**2
-    teacher = load_teacher(config.teacher.name, bench.accelerator.device)
-    look = BareTeacher(teacher, batch_size * views, batch_size * views, bench.accelerator.device)
-    step = BareStep(build_classifier(config.model, data.classes, 0), config, bench.accelerator)
-    bare = side_by_side("method, its parts", {"teacher": look, "step": lambda: step([batch_size])}, max(5, repeats))
     assert isinstance(config.source, DampOptions)
-    looks = config.source.draws_in(epochs)
-    scored = looks * bare.median("teacher") * train / batch_size
-    trained = epochs * bare.median("step") * train / batch_size
-
+    times, bare = _time_trainings(bench, config, repeats), _time_parts(bench, config, repeats)
     setting = {
         "images": f"{train} + {val} JPEG of {width} x {height}",
         "epochs": epochs,
-        "draws": looks,
-        "teacher": f"ViT, width 192, {layers} layers, patch 16, {side} px, {views} views",
+        "draws": config.source.draws_in(epochs),
+        "teacher": f"ViT, width 192, {layers} layers, patch 16, {side} px, {1 + grid**2} views",
         "backbone": f"ResNet {dict(backbone)}, {classifier_side} px",
         "batch": batch_size,
         "workers": workers,
         "repeats": repeats,
     }
-    least = {"first": scored + trained, "later": trained}
+    scored = config.source.draws_in(epochs) * bare.median("teacher") * train / batch_size
+    trained = epochs * bare.median("step") * train / batch_size
+    return _rows(times, bare, {"first": scored + trained, "later": trained}, setting)
+
+
+def _time_trainings(bench: Bench, config: Config, repeats: int) -> Times:
+    """Time whole trainings: in the loop, as a first run, and as a later run on the store of the first."""
+    from aevlp.experiments.train import train_run  # at the top, the chain of imports would be too long
+
+    images, few, number = bench.folder / "set", bench.folder / "few", count()
+    stores: list[Path] = []
+
+    def run(config: Config, images: Path, store: Path) -> None:
+        own = replace(config, run=replace(config.run, store=str(store)))
+        train_run(own, images, RunFolder(bench.folder / f"run-{next(number)}"), accelerator=bench.accelerator)
+
+    def first() -> None:
+        stores.append(bench.folder / f"views-{len(stores)}")
+        run(config, images, stores[-1])
+
+    def later() -> None:
+        run(replace(config, run=replace(config.run, seed=1)), images, stores[-1])
+
+    def in_loop() -> None:
+        train_in_loop(config, load(images, config.data, None), bench.accelerator)
+
+    # Whole trainings take minutes: a brief one of each kind loads what is loaded on first use.
+    brief = replace(config, train=replace(config.train, epochs=1))
+    run(brief, few, bench.folder / "views-few")
+    train_in_loop(brief, load(few, brief.data, None), bench.accelerator)
+    return side_by_side("method", {"in-loop": in_loop, "first": first, "later": later}, repeats, warm_up=False)
+
+
+def _time_parts(bench: Bench, config: Config, repeats: int) -> Times:
+    """Time the teacher and the training step alone, on one batch each."""
+    assert isinstance(config.source, DampOptions)
+    classes, batch_size = load(bench.folder / "set", config.data, None).classes, config.train.batch_size
+    views = batch_size * (1 + config.source.grid**2)
+    device = bench.accelerator.device
+    teacher = bare_teacher(load_teacher(config.teacher.name, device), views, views, device)
+    step = BareStep(build_classifier(config.model, classes, 0), config, bench.accelerator)
+    return side_by_side("method, its parts", {"teacher": teacher, "step": lambda: step([batch_size])}, max(5, repeats))
+
+
+def _rows(times: Times, bare: Times, least: Mapping[str, float], setting: Mapping[str, Any]) -> list[Measurement]:
+    """Return two rows per run: against the in-loop way, and the share of the `least` seconds that it must take."""
     cost = {"training steps on an image that its views cost": bare.ratio("teacher", "step").value}
     rows = []
-    for name, goal in (("first", 1.5), ("later", 5.0)):
+    for name, goal in GOALS.items():
         seconds = {f"s, {name} run": times.median(name)}
         rows += [
-            Row.of(
+            Measurement.of(
                 times.ratio("in-loop", name),
                 f"whole method, {name} run",
                 "in-loop way",
@@ -133,7 +136,7 @@ def method(
                 absolute={**seconds, "s, in-loop way": times.median("in-loop"), **cost},
                 setting=setting,
             ),
-            Row.of(
+            Measurement.of(
                 times.part(least[name], name),
                 f"share of the limit, {name} run",
                 "bare teacher and steps" if name == "first" else "bare steps",

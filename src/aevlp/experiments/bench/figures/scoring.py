@@ -1,9 +1,20 @@
-"""Scoring image files against the teacher alone: what reading and cutting add."""
+"""Scoring image files against the teacher alone: the cost of reading and cutting."""
 
 from __future__ import annotations
 
-from aevlp.experiments.bench.registry import Bench, Row, register_figure
+import torch
+
+from aevlp.core.engine import teacher_precision
+from aevlp.damp.options import DampOptions
+from aevlp.damp.scoring import Scorer
+from aevlp.damp.views import ViewSettings
+from aevlp.experiments.bench.baselines import bare_teacher
+from aevlp.experiments.bench.images import write_images
+from aevlp.experiments.bench.models import save_clip
+from aevlp.experiments.bench.registry import Bench, Measurement, rates, register_figure
 from aevlp.experiments.bench.timing import side_by_side
+from aevlp.models.teacher import load_teacher
+from aevlp.store.fill import Job
 
 LARGE = 256  # views
 
@@ -19,28 +30,16 @@ def scoring(
     side: int = 224,
     layers: int = 12,
     grid: int = 4,
-) -> list[Row]:
-    """Three rows: against the teacher in batches of the same size, in large ones, and in the same with a batch per core.
+) -> list[Measurement]:
+    """Measure against the teacher in batches of the same size, in large ones, and in the same with a batch per core.
 
-    The teacher is a ViT-Ti/16; views and batches are as by default, with augmentation.
+    The teacher is a ViT-Ti/16; views and batches are the default ones, with augmentation.
     """
-    import torch
-
-    from aevlp.core.engine import teacher_precision
-    from aevlp.damp.options import DampOptions
-    from aevlp.damp.scoring import Scorer
-    from aevlp.damp.views import ViewSettings
-    from aevlp.experiments.bench.bare import BareTeacher
-    from aevlp.experiments.bench.images import write_images
-    from aevlp.experiments.bench.models import save_clip
-    from aevlp.models.teacher import load_teacher
-    from aevlp.store.fill import Job
-
     paths = write_images(bench.folder / "set", train=images, width=width, height=height)
     device = bench.accelerator.device
     teacher = load_teacher(save_clip(bench.folder / "clip", side=side, layers=layers), device)
-    usual = DampOptions()
-    settings = ViewSettings(size=side, grid=grid, overlap=usual.overlap, augment=usual.augment, seed=usual.seed)
+    damp = DampOptions()
+    settings = ViewSettings(size=side, grid=grid, overlap=damp.overlap, augment=damp.augment, seed=damp.seed)
     scorer = Scorer(
         teacher,
         settings,
@@ -52,13 +51,13 @@ def scoring(
     job = Job(paths, [path.name for path in paths], 0)
     count, batch = images * settings.count, scorer.images_per_batch * settings.count
     against = {
-        f"bare teacher, {batch} views at once": BareTeacher(teacher, count, batch, device),
-        f"bare teacher, {LARGE} views at once": BareTeacher(teacher, count, LARGE, device),
+        f"bare teacher, {size} views at once": bare_teacher(teacher, count, size, device)
+        for size in dict.fromkeys((batch, LARGE))
     }
     if device.type == "cpu":
         cores = torch.get_num_threads()
         by_core = f"bare teacher, {batch} views on each of {cores} cores"
-        against[by_core] = BareTeacher(teacher, count, batch, device, at_once=cores)
+        against[by_core] = bare_teacher(teacher, count, batch, device, at_once=cores)
     times = side_by_side("scoring", {"scoring": lambda: list(scorer.embed([job])), **against}, repeats)
     setting = {
         "images": f"{images} JPEG of {width} x {height}",
@@ -66,17 +65,5 @@ def scoring(
         "views": settings.count,
         "repeats": repeats,
     }
-    return [
-        Row.of(
-            times.ratio(name, "scoring"),
-            "rate of scoring",
-            name,
-            at_least=0.95,
-            absolute={
-                "images/s scored": times.part(images, "scoring").value,
-                "images/s of the bare teacher": times.part(images, name).value,
-            },
-            setting=setting,
-        )
-        for name in against
-    ]
+    labels = ("rate of scoring", "scored", "of the bare teacher")
+    return rates(times, "scoring", against, images=images, labels=labels, at_least=0.95, setting=setting)

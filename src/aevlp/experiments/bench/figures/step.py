@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aevlp.experiments.bench.registry import Bench, Row, register_figure
+from aevlp.config.config import build_config
+from aevlp.data.load import load
+from aevlp.experiments.bench.baselines import BareStep
+from aevlp.experiments.bench.images import write_images
+from aevlp.experiments.bench.models import RESNET_50, save_resnet
+from aevlp.experiments.bench.registry import Bench, Measurement, rates, register_figure
 from aevlp.experiments.bench.timing import side_by_side
-
-RESNET_50: Mapping[str, Any] = {}  # what the configuration of transformers is by default
+from aevlp.models.classifier import build_classifier
+from aevlp.training.loop import Learning, phases, train_epoch
+from aevlp.training.run_folder import RunFolder
+from aevlp.training.setup import prepare
+from aevlp.training.state import resume_or_start
 
 
 @register_figure("step", "rate of training from image files / rate of the bare training step on a batch in memory")
@@ -23,19 +31,8 @@ def step(
     batch_size: int = 16,
     workers: int = 2,
     backbone: Mapping[str, Any] = RESNET_50,
-) -> list[Row]:
-    """One row: an epoch of the method `aevlp` with labels from a filled store. The backbone is a ResNet-50."""
-    from aevlp.config.config import build_config
-    from aevlp.data.load import load
-    from aevlp.experiments.bench.bare import BareStep
-    from aevlp.experiments.bench.images import write_images
-    from aevlp.experiments.bench.models import save_resnet
-    from aevlp.models.classifier import build_classifier
-    from aevlp.training.loop import Learning, phases, train_epoch
-    from aevlp.training.run_folder import RunFolder
-    from aevlp.training.setup import prepare
-    from aevlp.training.state import resume_or_start
-
+) -> list[Measurement]:
+    """Measure an epoch of the method `aevlp` with labels from a filled store. The backbone is a ResNet-50."""
     write_images(bench.folder / "set", train=images, val=4, width=width, height=height)
     values = {
         "data.observe": "single",
@@ -58,26 +55,16 @@ def step(
 
     bare = BareStep(build_classifier(config.model, data.classes, config.run.seed), config, bench.accelerator)
     counts = [min(batch_size, images - first) for first in range(0, images, batch_size)]
-    times = side_by_side("step", {"training": epoch, "bare": lambda: bare(counts)}, repeats)
+    times = side_by_side("step", {"training": epoch, "bare step": lambda: bare(counts)}, repeats)
     bench.accelerator.free_memory()
-    return [
-        Row.of(
-            times.ratio("bare", "training"),
-            "rate of training",
-            "bare step",
-            at_least=0.95,
-            absolute={
-                "images/s trained": times.part(images, "training").value,
-                "images/s of the bare step": times.part(images, "bare").value,
-            },
-            setting={
-                "images": f"{images} JPEG of {width} x {height}",
-                "backbone": f"ResNet {dict(backbone)}" if backbone else "ResNet-50",
-                "image size": side,
-                "classes": len(data.classes),
-                "batch": batch_size,
-                "workers": workers,
-                "repeats": repeats,
-            },
-        )
-    ]
+    setting = {
+        "images": f"{images} JPEG of {width} x {height}",
+        "backbone": f"ResNet {dict(backbone)}" if backbone else "ResNet-50",
+        "image size": side,
+        "classes": len(data.classes),
+        "batch": batch_size,
+        "workers": workers,
+        "repeats": repeats,
+    }
+    labels = ("rate of training", "trained", "of the bare step")
+    return rates(times, "training", ["bare step"], images=images, labels=labels, at_least=0.95, setting=setting)
