@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 
-from aevlp.experiments.demo import tour
+from aevlp.experiments.demo import run
 from aevlp.experiments.demo.scenes import write_world
 from tests.cli.run import aevlp, refused
 
@@ -10,7 +10,7 @@ from tests.cli.run import aevlp, refused
 @pytest.fixture
 def small_world(monkeypatch):
     """The demo on a hundredth of its images."""
-    monkeypatch.setattr(tour, "write_world", partial(write_world, train=300, test=40))
+    monkeypatch.setattr(run, "write_world", partial(write_world, train=300, test=40))
 
 
 def test_the_demo_prints_a_table_and_keeps_what_it_made(capsys, tmp_path, small_world):

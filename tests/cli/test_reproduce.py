@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.experiments.reproduce import place, targets
+from aevlp.experiments.demo import run as demo_run
+from aevlp.experiments.reproduce import targets
+from aevlp.experiments.reproduce.run import MARK
 from aevlp.store.location import store_root
 from aevlp.training.run_folder import RunFolder
 from tests.cli.reproduced import check_picture, rows_of, started, table_of, write_benchmark
@@ -31,9 +33,9 @@ def fewer(monkeypatch):
 
     def leave(name, *kept):
         target = targets.TARGETS[name]
-        lines = [line for line in target.lines if line.name in kept]
-        assert len(lines) == len(kept)
-        monkeypatch.setitem(targets.TARGETS, name, replace(target, lines=lines))
+        rows = [row for row in target.rows if row.name in kept]
+        assert len(rows) == len(kept)
+        monkeypatch.setitem(targets.TARGETS, name, replace(target, rows=rows))
 
     return leave
 
@@ -289,7 +291,7 @@ def test_the_demo_world_is_drawn_and_quick_says_so(capsys, quick, tmp_path, monk
         drawn.append(counts)
         write_world(folder)
 
-    monkeypatch.setattr(place, "write_world", draw)
+    monkeypatch.setattr(demo_run, "write_world", draw)
     out = tmp_path / "tables"
     words = ["reproduce", "table3", "--out", out, "--seeds", "1", *quick[:-2]]
     answer = aevlp(capsys, *words, "--quick")
@@ -357,7 +359,7 @@ def test_what_is_wrong_is_refused_before_anything_is_computed(capsys, world, tmp
     assert "exists and is not a folder" in taken
     other = refused(capsys, "reproduce", "table1", "--data", world, "--out", world)
     assert "exists and was not made by aevlp reproduce" in other
-    assert not (world / place.MARK).exists()
+    assert not (world / MARK).exists()
     observed = refused(capsys, "reproduce", "table3", *words, "--observe", "given", "--device", "cpu")
     assert "say --observe single for a set that is fully labelled" in observed
     assert not RunFolder(out / "runs" / "aevlp-0").path.exists()

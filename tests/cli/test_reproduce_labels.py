@@ -1,4 +1,4 @@
-"""Table 3: the labels of DAMP, judged without a training."""
+"""Table 3: the labels of DAMP, evaluated without a training."""
 
 import statistics
 from pathlib import Path
@@ -16,7 +16,7 @@ def benchmark(tmp_path_factory) -> Path:
     return write_benchmark(tmp_path_factory.mktemp("voc") / "set")
 
 
-def test_the_labels_are_judged_without_a_training(capsys, benchmark, tmp_path):
+def test_the_labels_are_evaluated_without_a_training(capsys, benchmark, tmp_path):
     """Table 3 against loops over every cell; on a set with the classes of a benchmark, beside the paper's figures."""
     out = tmp_path / "tables"
     words = ["reproduce", "table3", "--data", benchmark, "--recipe", "voc", "--out", out, "--seeds", "2", "--epochs", "3"]
@@ -43,7 +43,7 @@ def test_the_labels_are_judged_without_a_training(capsys, benchmark, tmp_path):
     check_picture(out / "table3.png")
 
     again = aevlp(capsys, *words)
-    assert again.err.count("these labels are judged") == 2
+    assert again.err.count("these labels are evaluated") == 2
     assert rows_of(out / "table3.csv") == rows
     assert "damp.global_threshold was 0.05 and is now 0.2" in refused(capsys, *words[:-3], "0.2", "--device", "cpu")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from aevlp.config.sweep import Failure, Sweep, csv_text, label, results_table
+from aevlp.config.sweep import Failure, Sweep, csv_text, results_table, row_label
 from aevlp.core.errors import UserError
 from aevlp.core.processes import environment_of_job
 
@@ -73,12 +73,12 @@ def test_two_settings_never_share_a_folder():
     settings: list[dict[str, object]] = [{"teacher.prompt": prompt} for prompt in prompts]
     settings += [{"teacher.prompt": prompt, "damp.top_k": 1} for prompt in prompts]
     settings += [{"damp.temperature": value} for value in (0.1, 0.1000001, 0.10000001, 1e-5, 1.0000001e-5)]
-    found = [label("aevlp", setting) for setting in settings]
+    found = [row_label("aevlp", setting) for setting in settings]
     assert len({name.lower() for name in found}) == len(found)  # some file systems do not tell A from a
     for name in found:
         assert len(name.encode()) < 240
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=+-~")
-    assert label("aevlp", {"damp.temperature": 0.05, "loss.b1": -8.0, "damp.draws": None, "damp.noise": False}) == (
+    assert row_label("aevlp", {"damp.temperature": 0.05, "loss.b1": -8.0, "damp.draws": None, "damp.noise": False}) == (
         "aevlp-damp.temperature=0.05-loss.b1=-8-damp.draws=null-damp.noise=false"
     )
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from aevlp.cli.arguments import swept
-from aevlp.cli.printing import conclude
-from aevlp.core.errors import require
-from aevlp.core.options import Parser
-from aevlp.core.processes import is_first_process
-from aevlp.experiments.compare import check_place
-from aevlp.experiments.compare import compare as run_sweep
+from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, results_table
+from aevlp.core.errors import UserError
+from aevlp.core.options import AtLeast, Options, Parser, options_of
+from aevlp.core.tables import show
+
+log = logging.getLogger("aevlp")
+
+
+@dataclass(frozen=True)
+class CompareOptions(Options):
+    """Options of the command itself; those of its runs come from the recipe."""
+
+    seeds: Annotated[int, AtLeast(1)] = 1
+    """Train each with seeds 0 to N-1."""
+    jobs: Annotated[int, AtLeast(1)] = 1
+    """Trainings at a time."""
 
 
 def compare(argv: Sequence[str]) -> None:
@@ -20,19 +34,35 @@ def compare(argv: Sequence[str]) -> None:
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
         parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for runs, results.csv and report.html")
-        parser.add_argument("--seeds", type=int, default=1, metavar="N", help="train each with seeds 0..N-1 (default: 1)")
-        parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (default: 1)")
+        for option in options_of("", CompareOptions):
+            Parser.add_option(parser, option)  # one value: not a list, as the options of the runs take
 
     given, sweep = swept("compare", compare.__doc__ or "", argv, add)
-    require(given.seeds >= 1, "seeds", "at least 1", given.seeds)
-    require(given.jobs >= 1, "jobs", "at least 1", given.jobs)
-    trials = sweep.trials(given.seeds)
-    check_place(given.out, trials)
-    outcomes = run_sweep(sweep, trials, given.data, given.out, jobs=given.jobs)
+    options = CompareOptions(**{key: value for key, value in vars(given).items() if key in ("seeds", "jobs")})
+    trials = sweep.trials(options.seeds)
 
-    from aevlp.reports.sweep_page import REPORT, write_compare_report
+    from aevlp.experiments.compare import RESULTS, check_sweep_folder, run_sweep
 
-    if is_first_process():
-        write_compare_report(given.out, sweep, outcomes, data=given.data)
-    where = f"every run: {given.out / 'results.csv'}; report: {given.out / REPORT}"
-    conclude(sweep, outcomes, title=str(given.data), caption=where)
+    check_sweep_folder(given.out, trials)
+    outcomes = run_sweep(sweep, trials, given.data, given.out, jobs=options.jobs)
+    caption = f"every run: {given.out / RESULTS}; report: {given.out / 'report.html'}"
+    print_outcomes(sweep, outcomes, title=str(given.data), caption=caption)
+
+
+def print_outcomes(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, title: str, caption: str) -> None:
+    """Print the table of a sweep; exit with an error if a training failed."""
+    show(results_table(sweep, outcomes, title=title, caption=caption))
+    exit_on_failures(((trial.name, outcome) for trial, outcome in outcomes), "trainings")
+
+
+def exit_on_failures(outcomes: Iterable[tuple[str, object]], noun: str) -> None:
+    """Exit if an outcome of (name, outcome) is a failure: with 2 if the user can fix all of them, with 1 for a bug."""
+    known = list(outcomes)
+    failed = {name: outcome for name, outcome in known if isinstance(outcome, Failure)}
+    if not failed:
+        return
+    message = f"{len(failed)} of {len(known)} {noun} failed ({', '.join(failed)}); the same command again goes on with them"
+    if all(failure.is_user_error for failure in failed.values()):
+        raise UserError(message)
+    log.error("%s", message)
+    sys.exit(1)

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from aevlp.cli.printing import conclude
-from aevlp.core.errors import require
-from aevlp.core.options import Parser, options_of
-from aevlp.core.processes import EngineOptions, is_first_process
+from aevlp.cli.compare import print_outcomes
+from aevlp.core.options import AtLeast, Parser, options_of
+from aevlp.core.processes import EngineOptions
+
+METHODS = "full,an,gr,aevlp"
+
+
+@dataclass(frozen=True)
+class DemoOptions(EngineOptions):
+    """Options of the demo's trainings."""
+
+    seeds: Annotated[int, AtLeast(1)] = 1
+    """Trainings per method, with seeds 0 to N-1."""
 
 
 def demo(argv: Sequence[str]) -> None:
     """The embedded world, end to end: draw scenes, score, train several methods, print one table."""
     parser = Parser("demo", demo.__doc__ or "")
-    parser.add_argument(
-        "--out", type=Path, default=Path("demo-run"), metavar="DIR", help="folder for everything (default: demo-run)"
-    )
-    parser.add_argument(
-        "--methods", default="full,an,gr,aevlp", metavar="A,B,..", help="methods to train (default: full,an,gr,aevlp)"
-    )
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings per method, with seeds 0..N-1 (default: 1)")
-    for option in options_of("", EngineOptions):
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("demo-run"), metavar="DIR", help="folder for everything (default: demo-run)")
+    add("--methods", default=METHODS, metavar="A,B,..", help=f"methods to train (default: {METHODS})")
+    for option in options_of("", DemoOptions):
         parser.add_option(option)
     given = parser.read(argv)
+    chosen = {key: value for key, value in vars(given).items() if key not in ("out", "methods")}
+    seeds = DemoOptions(**chosen).seeds
+    chosen.pop("seeds", None)
 
-    require(given.seeds >= 1, "seeds", "at least 1", given.seeds)
+    from aevlp.experiments.demo.run import run_demo
 
-    from aevlp.experiments.demo.tour import tour
-
-    engine = {key: value for key, value in vars(given).items() if key in ("device", "precision")}
-    sweep, outcomes = tour(given.out, given.methods.split(","), given.seeds, engine)
-
-    from aevlp.reports.sweep_page import write_compare_report
-
-    if is_first_process():
-        write_compare_report(given.out, sweep, outcomes, data=given.out / "world")
-    where = f"everything is in {given.out}: report.html, world/ (images), views/ (store), METHOD-SEED/ (runs)"
-    conclude(sweep, outcomes, title="demo world", caption=where)
+    sweep, outcomes = run_demo(given.out, given.methods.split(","), seeds, chosen)
+    caption = f"everything is in {given.out}: report.html, world/ (images), views/ (store), METHOD-SEED/ (runs)"
+    print_outcomes(sweep, outcomes, title="demo world", caption=caption)

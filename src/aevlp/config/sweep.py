@@ -1,4 +1,4 @@
-"""What a sweep consists of: its trainings and their names, and the table and the CSV of their results."""
+"""A sweep: its trainings and their names, and the table and the CSV of their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
 
 from aevlp.config.config import Config
 from aevlp.config.defaults import config_from, settings
@@ -20,9 +23,6 @@ from aevlp.config.methods import find_method
 from aevlp.config.options import options_for
 from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.core.options import show_value
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 FIGURES = ("precision", "recall", "accumulated_precision", "accumulated_recall")
 MEASURED = ("mAP", "mAP_present", "val_mAP", "best_epoch", "epochs")
@@ -35,11 +35,11 @@ LONGEST = 200  # characters of a name; file systems take 255 bytes
 class Trial:
     """One training of a sweep."""
 
-    label: str  # the method and its setting, the same for every seed
+    label: str  # of its row: the same for every seed
     method: str
     seed: int
-    said: Mapping[str, Any]  # what the user said of the options that concern the method
-    varied: Mapping[str, Any]  # those of them that have several values in the sweep
+    options: Mapping[str, Any]  # given by the user, among those that the method has
+    varied: Mapping[str, Any]  # the options among them that have several values in the sweep
     config: Config
 
     @property
@@ -50,33 +50,33 @@ class Trial:
 
 @dataclass(frozen=True)
 class Failure:
-    """What a training that failed said, and whether the user can put it right."""
+    """A training that failed: its last message, and whether the user can fix the cause."""
 
     line: str
     is_user_error: bool
 
 
 Outcome = dict[str, Any] | Failure
-"""The content of `result.json`, or why there is none."""
+"""The content of `result.json`, or the failure in place of it."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """A method and its setting: what is trained with every seed."""
+class SweepRow:
+    """A method with one combination of options, trained with every seed."""
 
     method: str
-    said: Mapping[str, Any]  # what is said of the options that concern the method
-    varied: Mapping[str, Any]  # those of them that tell it from other rows
+    options: Mapping[str, Any]  # given by the user, among those that the method has
+    varied: Mapping[str, Any]  # the options among them that tell this row from others
 
     @property
     def label(self) -> str:
-        """Its name, which no other setting has."""
-        return label(self.method, self.varied)
+        """The name of the row; no other row of a sweep has it."""
+        return row_label(self.method, self.varied)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Methods to train, and for each option that the user named its values."""
+    """The methods to train, and the values of each option that the user gave."""
 
     recipe: str
     methods: Sequence[str]
@@ -88,65 +88,65 @@ class Sweep:
         return [key for key, values in self.choices.items() if len(values) > 1]
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SweepRow]:
         """Every method with every combination of the values.
 
-        An option that does not concern a method is not set for it, so that it is trained once and not once per value.
+        An option that a method does not have is not set for it, so that the method is trained once and not once per value.
         """
-        rows: dict[str, Row] = {}
+        rows: dict[str, SweepRow] = {}
         for method in dict.fromkeys(self.methods):
             for combination in product(*self.choices.values()):
-                said = concerning(method, dict(zip(self.choices, combination, strict=True)))
-                row = Row(method, said, {key: said[key] for key in self.varied if key in said})
+                options = options_of_method(method, dict(zip(self.choices, combination, strict=True)))
+                row = SweepRow(method, options, {key: options[key] for key in self.varied if key in options})
                 rows[row.label] = row
         return list(rows.values())
 
     def trials(self, seeds: int) -> list[Trial]:
-        """Every training: all rows with seed 0, then with seed 1, ...; a wrong value is a UserError."""
+        """Return every training: all rows with seed 0, then with seed 1, ...; a wrong value is a UserError."""
         return trials_of(self.recipe, self.rows, seeds)
 
 
-def trials_of(recipe: str, rows: Iterable[Row], seeds: int) -> list[Trial]:
-    """The trainings of rows: all of them with seed 0, then with seed 1, ...; a wrong value is a UserError."""
+def trials_of(recipe: str, rows: Iterable[SweepRow], seeds: int) -> list[Trial]:
+    """Return the trainings of rows: all rows with seed 0, then with seed 1, ...; a wrong value is a UserError."""
     values, rows = read_recipe(recipe_file(recipe)), list(rows)
     return [
         Trial(
             label=row.label,
             method=row.method,
             seed=seed,
-            said=row.said,
+            options=row.options,
             varied=row.varied,
-            config=config_of(recipe, values, row.method, {**row.said, "seed": seed}),
+            config=config_of(recipe, values, row.method, {**row.options, "seed": seed}),
         )
         for seed in range(seeds)
         for row in rows
     ]
 
 
-def concerning(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that a method has."""
+def options_of_method(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options among the given ones that a method has."""
     keys = {option.key for option in options_for(find_method(method))}
     return {key: value for key, value in options.items() if key in keys}
 
 
-def config_of(recipe: str, values: Mapping[str, Any], method: str, said: Mapping[str, Any]) -> Config:
-    """The configuration of a method with a recipe's values, where nothing else is said."""
-    usual = settings(values, method, said.get("protocol", values.get("protocol", "common")), said)
-    return config_from(recipe_file(recipe), recipe, method, usual, said)
+def config_of(recipe: str, values: Mapping[str, Any], method: str, options: Mapping[str, Any]) -> Config:
+    """Return the configuration of a method: the given options over the values of the recipe."""
+    defaults = settings(values, method, options.get("protocol", values.get("protocol", "common")), options)
+    return config_from(recipe_file(recipe), recipe, method, defaults, options)
 
 
 def exact(value: Any) -> str:
-    """A value as the user would type it, to the last digit."""
+    """Return a value as the user would type it, to the last digit."""
     short = show_value(value)
     return repr(value) if isinstance(value, float) and float(short) != value else short
 
 
-def label(method: str, varied: Mapping[str, Any]) -> str:
-    """METHOD[-KEY=VALUE...] as a file name that no other setting has."""
+def row_label(method: str, varied: Mapping[str, Any]) -> str:
+    """Return METHOD[-KEY=VALUE...] as a file name that no other combination of options has."""
     texts = {key: exact(value) for key, value in varied.items()}
     words = "-".join([method, *(f"{key}={text}" for key, text in texts.items())])
     name = re.sub(r"[^\w.=+-]", "_", words, flags=re.ASCII)
-    # Letters that a file name cannot hold or tell apart, an = within a value, a name too long: a digest keeps the names apart.
+    # A digest keeps names apart that are too long, have an = in a value, or letters that a file name cannot hold or tell apart.
     if len(name) > LONGEST or not all(re.fullmatch(r"[a-z0-9._+-]+", text) for text in texts.values()):
         digest = blake2b(json.dumps([method, texts]).encode(), digest_size=4).hexdigest()
         name = f"{name[:LONGEST]}~{digest}"
@@ -154,7 +154,10 @@ def label(method: str, varied: Mapping[str, Any]) -> str:
 
 
 def csv_text(sweep: Sweep, results: Iterable[tuple[Trial, Mapping[str, Any]]], out: Path) -> str:
-    """A row per finished run; mAP in percent, pseudo-label figures 0 to 1; empty: not known, or of no concern to the method."""
+    """Return a CSV with a row per finished run: mAP in percent, pseudo-label figures from 0 to 1.
+
+    An empty cell is a figure that is not known, or an option that the method does not have.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", *sweep.varied, *COLUMNS])
@@ -167,17 +170,14 @@ def csv_text(sweep: Sweep, results: Iterable[tuple[Trial, Mapping[str, Any]]], o
 
 
 def is_results_csv(path: Path) -> bool:
-    """Whether a file is the CSV of a sweep."""
+    """Return whether a file is the CSV of a sweep."""
     with path.open(encoding="utf-8", errors="replace") as file:
         header = file.readline().rstrip("\n").split(",")
     return header[0] == "method" and tuple(header[-len(COLUMNS) :]) == COLUMNS
 
 
 def results_table(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, title: str, caption: str) -> Table:
-    """A row per method and setting: mean and standard deviation over the seeds."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    """Return a table with a row per method and combination of options: mean and standard deviation over the seeds."""
     results = [outcome for _, outcome in outcomes if not isinstance(outcome, Failure)]
     present = any(result["mAP"] != result["mAP_present"] for result in results)
     if any(result["val_labels"] != "complete" for result in results):
@@ -204,7 +204,7 @@ def results_table(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, ti
 
 
 def _mean(values: Sequence[float | None], scale: float = 1) -> str:
-    """Mean and, over several, standard deviation of the values that are known; '-' for none."""
+    """Return the mean of the known values and, of several, their standard deviation; '-' without any."""
     known = [scale * value for value in values if value is not None]
     if not known:
         return "-"

@@ -1,4 +1,4 @@
-"""Running a sweep: one training after another in this process, or several at a time in processes of their own."""
+"""Run a sweep: its trainings one after another in this process, or several at a time in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,86 +9,84 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import closing, contextmanager
 from functools import cache
-from io import BufferedRandom
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import Any
+
+from accelerate import Accelerator
 
 from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, csv_text, exact, is_results_csv
-from aevlp.core.engine import gpu_count
+from aevlp.core.engine import gpu_count, make_accelerator
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import write_text
 from aevlp.core.processes import environment_of_job, is_first_process
 from aevlp.core.progress import duration
+from aevlp.data.load import load
+from aevlp.data.splits import require_examples
+from aevlp.reports.sweep_page import write_compare_report
 from aevlp.store.location import store_root
+from aevlp.training.provenance import require_same_images, require_same_origin
 from aevlp.training.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
+from aevlp.training.setup import check_inputs, origin_of
 
 log = logging.getLogger("aevlp")
-LOOK_EVERY = 0.2  # seconds
 GRACE = 10.0  # seconds that a training has to stop
 RESULTS = "results.csv"
 Finished = Generator[tuple[Trial, Outcome], None, None]
 
 
-def compare(sweep: Sweep, trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1) -> list[tuple[Trial, Outcome]]:
-    """Each training with its outcome, when all are done; their runs and `results.csv` are in `out`."""
+def run_sweep(sweep: Sweep, trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1) -> list[tuple[Trial, Outcome]]:
+    """Train a sweep and return each training with its outcome; `out` has the runs, `results.csv` and the report."""
     for part in out.glob(f".{RESULTS}.*.part") if is_first_process() else ():
-        part.unlink()  # what a killed sweep left half-written
-    return train_all(trials, data, out, jobs=jobs, keep=lambda outcomes: _write_csv(sweep, trials, outcomes, out))
+        part.unlink()  # left half-written by a sweep that was killed
+    outcomes = train_all(trials, data, out, jobs=jobs, on_progress=lambda so_far: _write_csv(sweep, trials, so_far, out))
+    if is_first_process():
+        write_compare_report(out, sweep, outcomes, data=data)
+    return outcomes
 
 
 def train_all(
-    trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1, keep: Callable[[Mapping[str, Outcome]], None] | None = None
+    trials: Sequence[Trial],
+    data: Path,
+    out: Path,
+    *,
+    jobs: int = 1,
+    on_progress: Callable[[Mapping[str, Outcome]], None] = lambda so_far: None,
 ) -> list[tuple[Trial, Outcome]]:
-    """Each training with its outcome, when all are done; their runs are in `out`, by the name of the training.
+    """Return each training with its outcome when all are done; their runs are in `out`, by the name of the training.
 
-    What an earlier call has finished is taken as it is; what it left unfinished goes on. What is wrong for all of them is
-    refused before anything is written; a training that fails alone does not stop the others. `keep` is told the outcomes so
-    far by name, before the first training and after each.
+    Finished runs of an earlier call are kept, unfinished ones are resumed. A mistake that concerns all trainings is refused
+    before anything is written; a training that fails alone does not stop the others. `on_progress` gets the outcomes so far
+    by name, before the first training and after each.
     """
-    finished = [(trial, done) for trial in trials if (done := _finished(trial, out)) is not None]
-    outcomes: dict[str, Outcome] = {trial.name: done for trial, done in finished}
+    finished = [(trial, result) for trial in trials if (result := _finished(trial, out)) is not None]
+    outcomes: dict[str, Outcome] = {trial.name: result for trial, result in finished}
     waiting = [trial for trial in trials if trial.name not in outcomes]
     _check_engines(waiting, jobs)
     _check_data(waiting, finished, data, out)
     running = _running(waiting, data, out, jobs) if waiting else None
     for name in outcomes:
         log.info("%s: this run is finished", out / name)
-    if keep is not None:
-        keep(outcomes)
+    on_progress(outcomes)
     if running is not None:
-        started, before = time.monotonic(), len(outcomes)
+        started = time.monotonic()
         with closing(running):
-            for trial, outcome in running:
+            for count, (trial, outcome) in enumerate(running, start=1):
                 outcomes[trial.name] = outcome
-                if keep is not None:
-                    keep(outcomes)
-                seconds = (time.monotonic() - started) / (len(outcomes) - before) * (len(trials) - len(outcomes))
-                left = f"; about {duration(seconds)} left" if len(outcomes) < len(trials) else ""
+                on_progress(outcomes)
+                seconds = (time.monotonic() - started) / count * (len(waiting) - count)
+                left = f"; about {duration(seconds)} left" if count < len(waiting) else ""
                 log.info("%d of %d %s%s", len(outcomes), len(trials), _in_short(trial, outcome), left)
     return [(trial, outcomes[trial.name]) for trial in trials]
 
 
-def stop_for_failures(outcomes: Iterable[tuple[str, object]], what: str) -> None:
-    """Ends the command where something (name, outcome) failed: as the user's to put right, or as a bug."""
-    known = list(outcomes)
-    failed = {name: outcome for name, outcome in known if isinstance(outcome, Failure)}
-    if not failed:
-        return
-    message = f"{len(failed)} of {len(known)} {what} failed ({', '.join(failed)}); the same command again goes on with them"
-    if all(failure.is_user_error for failure in failed.values()):
-        raise UserError(message)
-    log.error("%s", message)
-    sys.exit(1)
-
-
-def check_place(out: Path, trials: Sequence[Trial]) -> None:
-    """Refuses a folder that holds something else than a sweep."""
+def check_sweep_folder(out: Path, trials: Sequence[Trial]) -> None:
+    """Refuse a folder that holds something other than a sweep."""
     if not out.exists():
         return
     if not out.is_dir():
@@ -104,8 +102,16 @@ def check_place(out: Path, trials: Sequence[Trial]) -> None:
         raise UserError(f"--out {out}: exists and has no run of a sweep in it; choose another place")
 
 
+def failure_of(error: Exception, name: str) -> Failure:
+    """Return an error as a failure; log it with its traceback, under `name`, if it is a bug."""
+    if isinstance(error, UserError):
+        return Failure(" ".join(str(error).split()), is_user_error=True)
+    log.error("%s", name, exc_info=error)
+    return Failure(one_line(error), is_user_error=False)
+
+
 def _check_engines(waiting: Sequence[Trial], jobs: int) -> None:
-    """Refuses what one process, or several that work together, cannot do."""
+    """Refuse --jobs in a group of processes, and several devices or precisions in one process."""
     if jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(f"--jobs {jobs}: processes that were started together train one run together; leave --jobs out")
     if jobs == 1 and len({trial.config.engine for trial in waiting}) > 1:
@@ -113,7 +119,7 @@ def _check_engines(waiting: Sequence[Trial], jobs: int) -> None:
 
 
 def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
-    """The result of a training that is done; a folder that was started otherwise, or is no run, is refused."""
+    """Return the result of a training that is done; refuse a folder of another configuration, or one that is no run."""
     run = RunFolder(out / trial.name)
     if not run.config.is_file():
         run.check_free(overwrite=False)
@@ -122,28 +128,8 @@ def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
     return run.read_result()
 
 
-def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Finished:
-    """The trainings as they finish; a device or a precision that is not there is refused here, before the first."""
-    from aevlp.core.engine import make_accelerator
-
-    engines = list(dict.fromkeys(trial.config.engine for trial in waiting))
-    if jobs == 1:
-        accelerator = make_accelerator(engines[0])
-        accelerator.wait_for_everyone()  # until all have seen what is there
-        return _in_turn(waiting, data, out, accelerator)
-    gpus = 0 if all(engine.device == "cpu" for engine in engines) else gpu_count()
-    if not gpus and len(engines) == 1:
-        make_accelerator(engines[0])  # refuses a device or a precision that is not there; with a GPU it would take room on it
-    return _side_by_side(waiting, data, out, jobs, gpus)
-
-
 def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mapping[str, Any]]], data: Path, out: Path) -> None:
-    """Refuses a set that cannot be trained on, prompts or features not made for it, and finished results of another one."""
-    from aevlp.data.dataset import require_examples
-    from aevlp.data.load import load
-    from aevlp.training.provenance import require_same_images, require_same_origin
-    from aevlp.training.setup import check_inputs, origin_of
-
+    """Refuse an image set that cannot be trained on, prompts or features of other images, and results of another set."""
     for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
         dataset = load(data, options, store_root(store))
         require_examples(dataset)
@@ -156,13 +142,26 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
                 require_same_images(out / trial.name, result, dataset)
     origin, models = cache(origin_of), {trial.config.model for trial in waiting}
     for trial, result in finished:
-        if trial.config.model in models and "origin" in result:  # older versions did not say it
+        if trial.config.model in models and "origin" in result:  # older versions did not write it
             require_same_origin(out / trial.name, result, origin(trial.config.model))
 
 
-def _in_turn(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accelerator) -> Finished:
-    """Trains one after another in this process, or in those that work together."""
-    from aevlp.experiments.train import train_run
+def _running(waiting: Sequence[Trial], data: Path, out: Path, jobs: int) -> Finished:
+    """Return the trainings as they will finish; refuse a missing device or precision before the first one starts."""
+    engines = list(dict.fromkeys(trial.config.engine for trial in waiting))
+    if jobs == 1:
+        accelerator = make_accelerator(engines[0])
+        accelerator.wait_for_everyone()  # no process starts before all have seen which runs are finished
+        return _one_by_one(waiting, data, out, accelerator)
+    gpus = 0 if all(engine.device == "cpu" for engine in engines) else gpu_count()
+    if not gpus and len(engines) == 1:
+        make_accelerator(engines[0])  # only to refuse a missing device or precision; on a GPU it would take up memory
+    return _side_by_side(waiting, data, out, jobs, gpus)
+
+
+def _one_by_one(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accelerator) -> Finished:
+    """Train one after another, in this process or in the group that it belongs to."""
+    from aevlp.experiments.train import train_run  # at the top, the chain of imports would be too long
 
     for trial in waiting:
         run = RunFolder(out / trial.name)
@@ -178,86 +177,101 @@ def _in_turn(waiting: Sequence[Trial], data: Path, out: Path, accelerator: Accel
         yield trial, outcome
 
 
-def failure_of(error: Exception, name: str) -> Failure:
-    """What has gone wrong with what is called `name`; a bug is logged with its traceback."""
-    if isinstance(error, UserError):
-        return Failure(" ".join(str(error).split()), is_user_error=True)
-    log.error("%s", name, exc_info=error)
-    return Failure(one_line(error), is_user_error=False)
-
-
 def _side_by_side(waiting: Sequence[Trial], data: Path, out: Path, jobs: int, gpus: int) -> Finished:
-    """Trains `jobs` at a time, each by the command that a user would type."""
-    queue, free = list(waiting), list(range(min(jobs, len(waiting))))
-    threads = max(1, (os.cpu_count() or 1) // len(free))
-    children: dict[subprocess.Popen[bytes], tuple[Trial, BufferedRandom, int]] = {}
-    with _stopping_on_signals(), ExitStack() as files:
+    """Train `jobs` at a time, each by the command that a user would type."""
+    workers = _Workers(data, out, min(jobs, len(waiting)), gpus)
+    with _exiting_on_signals(), ThreadPoolExecutor(workers.count) as pool:
+        futures = {pool.submit(workers.train, trial): trial for trial in waiting}
         try:
-            while queue or children:
-                while queue and free:
-                    trial, slot = queue.pop(0), free.pop(0)
-                    log.info("started %s", trial.name)
-                    said = files.enter_context(tempfile.TemporaryFile())
-                    child = subprocess.Popen(
-                        _command(trial, data, out),
-                        env=environment_of_job(os.environ, slot, threads, gpus),
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=said,
-                        start_new_session=True,  # a Ctrl-C reaches them through us, once
-                    )
-                    children[child] = trial, said, slot
-                done = [child for child in children if child.poll() is not None]
-                for child in done:
-                    trial, said, slot = children.pop(child)
-                    free.append(slot)
-                    with said:
-                        said.seek(0)
-                        text = said.read().decode(errors="replace")
-                    yield trial, _outcome(RunFolder(out / trial.name), child.returncode, text)
-                if not done:
-                    time.sleep(LOOK_EVERY)
+            for future in as_completed(futures):
+                yield futures[future], future.result()
         finally:
-            _stop(list(children))
-            for trial, *_ in children.values():  # one that had to be killed may have been writing
-                RunFolder(out / trial.name).remove_parts()
+            pool.shutdown(wait=False, cancel_futures=True)
+            workers.stop([future for future in futures if not future.cancelled()])
 
 
-def _command(trial: Trial, data: Path, out: Path) -> list[str]:
-    """The words that train it, or go on with it."""
-    run = RunFolder(out / trial.name)
+class _Workers:
+    """The processes that train side by side, `count` at a time; `train` runs in a thread per process."""
+
+    def __init__(self, data: Path, out: Path, count: int, gpus: int) -> None:
+        self.data, self.out, self.count, self.gpus = data, out, count, gpus
+        self.free_slots = deque(range(count))
+        self.children: set[subprocess.Popen[bytes]] = set()
+        self.is_stopped = False
+        self.lock = Lock()  # no process starts once `stop` has begun
+
+    def train(self, trial: Trial) -> Outcome:
+        """Train in a process of its own and return the outcome."""
+        run, slot = RunFolder(self.out / trial.name), self.free_slots.popleft()
+        threads = max(1, (os.cpu_count() or 1) // self.count)
+        with tempfile.TemporaryFile() as stderr:
+            with self.lock:
+                if self.is_stopped:
+                    return Failure("not started", is_user_error=False)
+                log.info("started %s", trial.name)
+                child = subprocess.Popen(
+                    _command(trial, self.data, run),
+                    env=environment_of_job(os.environ, slot, threads, self.gpus),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    start_new_session=True,  # a Ctrl-C reaches it through this process, once
+                )
+                self.children.add(child)
+            code = child.wait()
+            self.children.discard(child)
+            self.free_slots.append(slot)
+            if code < 0:
+                run.remove_parts()  # a process that was killed may have been writing
+            stderr.seek(0)
+            return _outcome(run, code, stderr.read().decode(errors="replace"))
+
+    def stop(self, futures: Sequence[Future[Outcome]]) -> None:
+        """Send SIGINT to what still runs, so that it leaves nothing half-written; after a grace period, SIGKILL."""
+        with self.lock:
+            self.is_stopped = True
+        for child in list(self.children):
+            child.send_signal(signal.SIGINT)
+        try:
+            wait(futures, GRACE)
+        finally:  # also when a second Ctrl-C ends the wait
+            for child in list(self.children):
+                child.kill()
+
+
+def _command(trial: Trial, data: Path, run: RunFolder) -> list[str]:
+    """Return the command that trains, or resumes, a trial."""
     words = [sys.executable, "-m", "aevlp", "train", str(data), "--out", str(run.path), "--recipe", trial.config.recipe]
     words += ["--method", trial.method, "--seed", str(trial.seed)]
-    words += [f"--{key}={exact(value)}" for key, value in trial.said.items()]  # with =, a value may begin with a dash
+    words += [f"--{key}={exact(value)}" for key, value in trial.options.items()]  # with =, a value may begin with a dash
     return [*words, "--resume"] if run.config.is_file() else words
 
 
-def _outcome(run: RunFolder, code: int, said: str) -> Outcome:
-    """The result of a training that ended with that code, or what it said last."""
+def _outcome(run: RunFolder, code: int, stderr: str) -> Outcome:
+    """Return the result of a training that ended with that exit code, or its last message."""
     result = run.read_result() if code == 0 else None
     if result is not None:
         return result
-    lines = said.strip().splitlines() or [f"ended with code {code} and said nothing"]
+    lines = stderr.strip().splitlines() or [f"ended with code {code} and without a message"]
     if code == 2:
-        return Failure(
-            next((line for line in reversed(lines) if line.startswith("aevlp: ")), lines[-1]).removeprefix("aevlp: "), True
-        )
+        line = next((line for line in reversed(lines) if line.startswith("aevlp: ")), lines[-1])
+        return Failure(line.removeprefix("aevlp: "), is_user_error=True)
     if code < 0:
-        return Failure(f"killed by signal {-code} ({signal.strsignal(-code)})", False)
-    if "Traceback" in said:
-        log.error("%s: %s", run.path, said[said.index("Traceback") :])
-    return Failure(lines[-1], False)
+        return Failure(f"killed by signal {-code} ({signal.strsignal(-code)})", is_user_error=False)
+    if "Traceback" in stderr:
+        log.error("%s: %s", run.path, stderr[stderr.index("Traceback") :])
+    return Failure(lines[-1], is_user_error=False)
 
 
 @contextmanager
-def _stopping_on_signals() -> Iterator[None]:
-    """While it lasts, a signal that would end this process at once ends it in order, so that its children end too."""
+def _exiting_on_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into SystemExit within the context, so that cleaning up ends the child processes."""
 
     def leave(number: int, _: object) -> None:
         sys.exit(128 + number)
 
-    names = [signal.SIGTERM, signal.SIGHUP]
-    before = {number: signal.signal(number, leave) for number in names if signal.getsignal(number) == signal.SIG_DFL}
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    before = {number: signal.signal(number, leave) for number in numbers if signal.getsignal(number) == signal.SIG_DFL}
     try:
         yield
     finally:
@@ -265,23 +279,8 @@ def _stopping_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _stop(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ends processes: asks them, and after a while does not ask."""
-    for child in children:
-        child.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + GRACE
-    try:
-        for child in children:
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(max(0, deadline - time.monotonic()))
-    finally:  # also when the user does not want to wait that long
-        for child in children:
-            child.kill()
-            child.wait()
-
-
 def _write_csv(sweep: Sweep, trials: Sequence[Trial], outcomes: Mapping[str, Outcome], out: Path) -> None:
-    """Replaces the CSV by one of all that is done."""
+    """Replace `results.csv` by one of all results so far."""
     if is_first_process():
         known = [(trial, outcomes[trial.name]) for trial in trials if trial.name in outcomes]
         results = [(trial, outcome) for trial, outcome in known if not isinstance(outcome, Failure)]
@@ -289,8 +288,8 @@ def _write_csv(sweep: Sweep, trials: Sequence[Trial], outcomes: Mapping[str, Out
 
 
 def _in_short(trial: Trial, outcome: Outcome) -> str:
-    """A finished training in a few words."""
+    """Return a finished training in a few words."""
     if isinstance(outcome, Failure):
         return f"failed: {trial.name}: {outcome.line}"
-    split, figure = ("val", outcome["val_mAP"]) if outcome["mAP"] is None else ("test", outcome["mAP"])
-    return f"done: {trial.name}, {split} mAP {figure:.2f}"
+    split, value = ("val", outcome["val_mAP"]) if outcome["mAP"] is None else ("test", outcome["mAP"])
+    return f"done: {trial.name}, {split} mAP {value:.2f}"

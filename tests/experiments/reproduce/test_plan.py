@@ -1,23 +1,25 @@
 import pytest
 
 from aevlp.cli.arguments import configured
+from aevlp.cli.reproduce import read_request
 from aevlp.config.sweep import trials_of
 from aevlp.core.errors import UserError
 from aevlp.experiments.compare import _command
-from aevlp.experiments.reproduce.plan import Planned, differences, plan, rows_of
-from aevlp.experiments.reproduce.request import Request, read_request
+from aevlp.experiments.reproduce.plan import PlannedRow, differences, plan, trainings_of
+from aevlp.experiments.reproduce.targets import ReproduceRequest
+from aevlp.training.run_folder import RunFolder
 
 
-def asked(*words: str) -> Request:
-    return read_request("", [*words, "--out", "tables"])
+def asked(*words: str) -> ReproduceRequest:
+    return read_request([*words, "--out", "tables"])
 
 
-def rows(*words: str) -> list[Planned]:
+def rows(*words: str) -> list[PlannedRow]:
     return plan(asked(*words))
 
 
 def labels(*words: str) -> list[str]:
-    return [each.row.label for each in rows(*words) if each.row is not None]
+    return [each.training.label for each in rows(*words) if each.training is not None]
 
 
 VOC = ("--recipe", "voc", "--data", "voc")
@@ -42,7 +44,7 @@ def test_tables_share_the_trainings_that_they_have_in_common():
 
 @pytest.mark.parametrize("recipe", ["voc", "cub"])
 def test_each_row_of_the_ablation_switches_off_what_the_paper_says(recipe):
-    trials = trials_of(recipe, rows_of(rows("table4", "--recipe", recipe, "--data", "x")), 1)
+    trials = trials_of(recipe, trainings_of(rows("table4", "--recipe", recipe, "--data", "x")), 1)
     assert len(trials) == 7
     whole = trials[-1].config
     found = []
@@ -73,19 +75,19 @@ def test_each_row_of_the_ablation_switches_off_what_the_paper_says(recipe):
 
 def test_backbones_of_the_paper_and_of_the_demo():
     found = rows("table6", *VOC)
-    assert [each.line.name for each in found] == ["ResNet-50", "ConvNeXt-L-1K", "ConvNeXt-L-22K", "ViT-L/14"]
-    trials = trials_of("voc", rows_of(found), 1)
+    assert [each.row.name for each in found] == ["ResNet-50", "ConvNeXt-L-1K", "ConvNeXt-L-22K", "ViT-L/14"]
+    trials = trials_of("voc", trainings_of(found), 1)
     assert [trial.config.model.image_size for trial in trials] == [448, 448, 448, 336]
     assert trials[0].label == "aevlp"
-    assert [trial.config.model.backbone for trial in trials_of("demo", rows_of(rows("table6")), 1)] == ["demo", "demo-clip"]
+    assert [trial.config.model.backbone for trial in trials_of("demo", trainings_of(rows("table6")), 1)] == ["demo", "demo-clip"]
     chosen = rows("table6", *VOC, "--backbone", "a/b,openai/clip-vit-large-patch14-336", "--model.image_size", "224")
-    assert [each.line.name for each in chosen] == ["a/b", "ViT-L/14"]
-    assert {trial.config.model.image_size for trial in trials_of("voc", rows_of(chosen), 1)} == {224}
+    assert [each.row.name for each in chosen] == ["a/b", "ViT-L/14"]
+    assert {trial.config.model.image_size for trial in trials_of("voc", trainings_of(chosen), 1)} == {224}
 
 
 def test_what_is_said_holds_for_the_rows_that_have_it():
     trials = {
-        t.method: t.config for t in trials_of("voc", rows_of(rows("table1", *VOC, "--damp.top_k", "9", "--epochs", "3")), 1)
+        t.method: t.config for t in trials_of("voc", trainings_of(rows("table1", *VOC, "--damp.top_k", "9", "--epochs", "3")), 1)
     }
     assert trials["aevlp"].source.top_k == 9  # type: ignore[attr-defined]
     assert {config.train.epochs for config in trials.values()} == {3}
@@ -113,8 +115,8 @@ def test_what_differs_from_the_recipe_is_told():
 
 def test_a_method_that_linear_mode_cannot_train_is_left_out_with_its_reason():
     found = rows("table1", *VOC, "--train.mode", "linear")
-    skipped = [each for each in found if each.row is None]
-    assert [(each.line.name, each.skipped) for each in skipped] == [
+    skipped = [each for each in found if each.training is None]
+    assert [(each.row.name, each.skipped) for each in skipped] == [
         ("boostlu+ll-r", "not in the mode linear: its head sees a map of features")
     ]
     assert "`train.mode` is linear; in the recipe full" in differences(found)
@@ -124,9 +126,9 @@ def test_a_method_that_linear_mode_cannot_train_is_left_out_with_its_reason():
 def test_a_job_trains_what_is_planned(tmp_path):
     """What a process of its own is told leads to the same configuration."""
     request = asked("table4", "--quick", "--loss.q3", "0.8")
-    trials = trials_of(request.recipe, rows_of(plan(request)), 2)
+    trials = trials_of(request.recipe, trainings_of(plan(request)), 2)
     for trial in (trials[0], trials[-1]):
-        words = _command(trial, tmp_path, tmp_path)
+        words = _command(trial, tmp_path, RunFolder(tmp_path / "run"))
 
         def add(parser):
             parser.add_argument("data")
@@ -162,8 +164,8 @@ def test_what_cannot_be_asked_for_is_refused(words, message):
 def test_the_demo_is_what_is_meant_where_nothing_is_said():
     for words in (["table1"], ["table1", "--data", "demo"], ["table1", "--recipe", "demo"]):
         request = asked(*words)
-        assert (request.data, request.recipe, request.said["store"]) == (None, "demo", "tables/views")
+        assert (request.data, request.recipe, request.options["store"]) == (None, "demo", "tables/views")
     own = asked("table1", "--data", "photos")
-    assert (str(own.data), own.recipe, "store" in own.said) == ("photos", "default", False)
+    assert (str(own.data), own.recipe, "store" in own.options) == ("photos", "default", False)
     with pytest.raises(UserError, match="say what first: table1, table2"):
-        read_request("", [])
+        read_request([])

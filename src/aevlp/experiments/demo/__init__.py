@@ -1,1 +1,1 @@
-"""The demo world: drawn scenes, and a tour of several methods trained on them."""
+"""The demo world: drawn scenes, and several methods trained on them."""

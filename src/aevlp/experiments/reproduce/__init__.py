@@ -1,1 +1,1 @@
-"""The paper's tables and figures made again: which trainings each consists of, and what is written about them."""
+"""The paper's tables and figures, reproduced: the trainings that each consists of, and the files written about them."""

@@ -1,4 +1,4 @@
-"""What the paper reports, figure by figure: test mAP in percent, and the precision and recall of DAMP's labels."""
+"""The figures that the paper reports: test mAP in percent, and the precision and recall of DAMP's labels."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Sets(NamedTuple):
 
 
 TITLES: Mapping[str, str] = {"voc": "VOC", "coco": "COCO", "nus": "NUS", "cub": "CUB"}
-"""What the paper calls its data sets."""
+"""Recipe -> the name of its data set in the paper."""
 
 TABLE1: Mapping[str, Sets] = {
     "full": Sets(89.42, 76.78, 52.08, 30.90),
@@ -41,7 +41,7 @@ TABLE2: Mapping[str, Sets] = {
     "bce+damp": Sets(88.72, 71.89, 48.60, 24.01),
     "gpr+damp": Sets(90.46, 73.54, 50.7, 24.89),
 }
-"""The GPR loss on the labels of several sources, each below what it is compared with."""
+"""The GPR loss on the labels of several sources, each below the loss that it is compared with."""
 
 TABLE3: Mapping[str, Sets] = {
     "precision": Sets(65.13, 84.79, 37.09, 19.07),
@@ -49,7 +49,7 @@ TABLE3: Mapping[str, Sets] = {
     "recall": Sets(48.29, 24.68, 8.84, 11.37),
     "accumulated_recall": Sets(51.1, 26.84, 10.06, 13.88),
 }
-"""How good DAMP's labels are: on average over the epochs, and all epochs taken together."""
+"""Quality of DAMP's labels: on average over the epochs, and of all epochs together."""
 
 TABLE4: Mapping[str, Sets] = {
     #  G T r v4 R L3: the letters that are there are switched on
@@ -84,4 +84,4 @@ SETTING = (
     "ResNet-50 with torchvision's first ImageNet weights (`timm/resnet50.tv_in1k`) at 448 px, labels by CLIP ViT-B/16 at 224 px "
     "(those of VLPL by ViT-L/14 at 336 px), three runs"
 )
-"""What the paper's figures were made with."""
+"""The models and the number of runs behind the paper's figures."""

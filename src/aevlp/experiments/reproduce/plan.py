@@ -1,4 +1,4 @@
-"""From the rows of a table to trainings, named so that tables in one folder share what they have in common."""
+"""From the rows of a table to trainings, named so that tables in one folder share the trainings they have in common."""
 
 from __future__ import annotations
 
@@ -9,67 +9,68 @@ from typing import Any
 from aevlp.config.config import Config
 from aevlp.config.methods import find_method
 from aevlp.config.recipe import read_recipe, recipe_file
-from aevlp.config.sweep import Row, concerning, config_of, exact
-from aevlp.experiments.reproduce.request import Request
-from aevlp.experiments.reproduce.targets import Line
+from aevlp.config.sweep import SweepRow, config_of, exact, options_of_method
+from aevlp.experiments.reproduce.targets import ReproduceRequest, TargetRow
 from aevlp.training.run_folder import FREE
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A row of a table, and what is to be trained for it."""
+class PlannedRow:
+    """A row of a table with its training."""
 
-    line: Line
-    row: Row | None  # None: nothing, because of `skipped`
+    row: TargetRow
+    training: SweepRow | None  # None: none, for the reason in `skipped`
     skipped: str = ""
     changes: Mapping[str, tuple[str, str]] | None = None  # option -> (value, the recipe's), where they differ
 
 
-def plan(request: Request) -> list[Planned]:
-    """The rows in their order; a wrong value is a UserError.
+def plan(request: ReproduceRequest) -> list[PlannedRow]:
+    """Return the rows in their order; a wrong value is a UserError.
 
-    A row is named by what makes it differ from the recipe with what the user says: a row that differs in nothing has the plain
-    name of its method, in every table.
+    A training is named by the options in which it differs from the recipe with the user's options: one that differs in
+    nothing has the plain name of its method, in every table.
     """
     values = read_recipe(recipe_file(request.recipe))
-    # Asked of a method without a head of its own, which goes with every mode.
-    mode = config_of(request.recipe, values, "an", concerning("an", request.said)).train.mode
+
+    def config(method: str, options: Mapping[str, Any]) -> Config:
+        return config_of(request.recipe, values, method, options)
+
+    mode = config("an", options_of_method("an", request.options)).train.mode  # `an` has no own head: it allows every mode
     planned = []
-    for line in request.lines:
-        method = find_method(line.method)
-        if mode != "full" and method.head is not None and method.head.sees_map:
-            planned.append(Planned(line, None, f"not in the mode {mode}: its head sees a map of features"))
+    for row in request.rows:
+        head = find_method(row.method).head
+        if mode != "full" and head is not None and head.sees_map:
+            planned.append(PlannedRow(row, None, f"not in the mode {mode}: its head sees a map of features"))
             continue
-        said = concerning(line.method, request.said)
-        as_said = flat(config_of(request.recipe, values, line.method, said))
-        varied = {key: value for key, value in line.options.items() if as_said[key] != value}
-        now = flat(config_of(request.recipe, values, line.method, {**said, **varied}))
-        usual = {**concerning(line.method, request.usual), **varied}
-        before = flat(config_of(request.recipe, values, line.method, usual))
+        options = options_of_method(row.method, request.options)
+        common = flat(config(row.method, options))
+        varied = {key: value for key, value in row.options.items() if common[key] != value}
+        now = flat(config(row.method, {**options, **varied}))
+        before = flat(config(row.method, {**options_of_method(row.method, request.protocol_options), **varied}))
         changes = {
             key: (exact(value), exact(before[key]))
             for key, value in now.items()
-            if key not in FREE and before[key] != value and key not in line.options
+            if key not in FREE and before[key] != value and key not in row.options
         }
-        planned.append(Planned(line, Row(line.method, {**said, **varied}, varied), changes=changes))
+        planned.append(PlannedRow(row, SweepRow(row.method, {**options, **varied}, varied), changes=changes))
     return planned
 
 
-def rows_of(planned: Sequence[Planned]) -> list[Row]:
-    """What is to be trained, each once."""
-    return list({each.row.label: each.row for each in planned if each.row is not None}.values())
+def trainings_of(planned: Sequence[PlannedRow]) -> list[SweepRow]:
+    """Return the trainings of the rows, each once."""
+    return list({each.training.label: each.training for each in planned if each.training is not None}.values())
 
 
 def flat(config: Config) -> dict[str, Any]:
-    """The options of a configuration by key."""
+    """Return the options of a configuration by key."""
     values: dict[str, Any] = {}
     for key, value in config.as_recipe().items():
         values.update({f"{key}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {key: value})
     return values
 
 
-def differences(planned: Sequence[Planned]) -> list[str]:
-    """A line per option that is not as in the recipe, in some row: its value, and what the recipe has."""
+def differences(planned: Sequence[PlannedRow]) -> list[str]:
+    """Return a line per option that is not as in the recipe, in some row: its value, and the recipe's."""
     found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for each in planned:
         for key, (now, before) in (each.changes or {}).items():

@@ -1,16 +1,17 @@
-"""The tables and figures that can be made again: the rows of each, and what the paper has for them."""
+"""The tables and figures that can be reproduced: the rows of each, the paper's values for them, and the request for one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from aevlp.core.errors import UserError
 from aevlp.experiments.reproduce import paper
 from aevlp.experiments.reproduce.paper import Sets
 
-Kind = Literal["methods", "course", "labels", "distributions"]
+Kind = Literal["methods", "curve", "labels", "distributions"]
 GRIDS = (2, 3, 4, 5, 6)
 NEGATIVE_FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 COMPONENTS = ("G", "T", "r", "v4", "R", "L3")
@@ -22,7 +23,7 @@ OFF: Mapping[str, Mapping[str, Any]] = {
     "R": {"loss.eta": 0.0},
     "L3": {"damp.negative_fraction": 0.0},
 }
-"""What switches a component of the method off."""
+"""Component of the method -> the options that switch it off."""
 BACKBONES = {
     "microsoft/resnet-50": "ResNet-50",
     "timm/resnet50.tv_in1k": "ResNet-50",
@@ -30,141 +31,174 @@ BACKBONES = {
     "facebook/convnext-large-224-22k": "ConvNeXt-L-22K",
     "openai/clip-vit-large-patch14-336": "ViT-L/14",
 }
-"""Checkpoint -> what the paper calls it."""
-OTHERS = {
+"""Checkpoint -> its name in the paper."""
+OTHER_BACKBONES = {
     "demo": ("demo-clip",),
     "": ("facebook/convnext-large-224", "facebook/convnext-large-224-22k", "openai/clip-vit-large-patch14-336"),
 }
-"""The recipe's backbone ('': any other) -> those that it is compared with."""
+"""The recipe's backbone ('': any other) -> the backbones it is compared with."""
 SIDES = {"openai/clip-vit-large-patch14-336": 336, "demo-clip": 48}
-"""Backbones that see images of another size than the recipe's, in pixels."""
+"""Backbone -> its image size in pixels, where that is not the recipe's."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """A row of a table, or a place in a figure."""
+class TargetRow:
+    """A row of a table, or a point of a figure."""
 
     name: str
     method: str = "aevlp"
-    options: Mapping[str, Any] = field(default_factory=dict)  # that make it what it is
-    cells: tuple[str, ...] = ()  # what a table says of it instead of its name
+    options: Mapping[str, Any] = field(default_factory=dict)  # in which it differs from other rows
+    cells: tuple[str, ...] = ()  # shown in a table in place of its name
 
 
 @dataclass(frozen=True)
-class Target:
+class ReproduceTarget:
     """A table or a figure of the paper."""
 
     name: str
     title: str
     kind: Kind
-    headings: tuple[str, ...]  # of the columns that say what a row is
-    lines: Sequence[Line]
-    figures: Mapping[str, Sets] = field(default_factory=dict)  # the paper's, by the name of the row
+    headings: tuple[str, ...]  # of the columns that describe a row
+    rows: Sequence[TargetRow]
+    paper: Mapping[str, Sets] = field(default_factory=dict)  # name of a row -> the paper's values
     is_ranked: bool = False
     remark: str = ""
 
     @property
     def methods(self) -> list[str]:
-        """What its rows train."""
-        return list(dict.fromkeys(line.method for line in self.lines))
+        """The methods that its rows train."""
+        return list(dict.fromkeys(row.method for row in self.rows))
 
     @property
     def own(self) -> list[str]:
-        """The options that its rows differ in, which nobody else can set."""
-        return list(dict.fromkeys(key for line in self.lines for key in line.options))
+        """The options in which its rows differ; the user cannot set them."""
+        return list(dict.fromkeys(key for row in self.rows for key in row.options))
 
 
-def _component_line(on: str) -> Line:
+@dataclass(frozen=True)
+class ReproduceRequest:
+    """A target, the image set to make it on, and the options of its runs."""
+
+    target: ReproduceTarget
+    rows: Sequence[TargetRow]
+    recipe: str
+    data: Path | None  # None: the embedded world
+    out: Path
+    seeds: int
+    jobs: int
+    quick: bool
+    protocol_options: Mapping[str, Any]  # those of the paper's protocol, set for every row
+    options: Mapping[str, Any]  # the same, overridden by those of --quick and of the user
+    command: str
+
+    @property
+    def image_set(self) -> Path:
+        """The path of the image set."""
+        return self.out / "world" if self.data is None else self.data
+
+    @property
+    def runs(self) -> Path:
+        """The folder of the runs, by the name of the training."""
+        return self.out / "runs"
+
+    @property
+    def chart_title(self) -> str:
+        """The title above the chart; the warning of --quick is on a line of its own, where a long title cannot cut it off."""
+        return self.target.title + ("\n(quick: the figures mean nothing)" if self.quick else "")
+
+
+def _component_row(on: str) -> TargetRow:
     off = {key: value for name in COMPONENTS if name not in on.split() for key, value in OFF[name].items()}
-    return Line(on, options=off, cells=tuple("yes" if name in on.split() else "-" for name in COMPONENTS))
+    return TargetRow(on, options=off, cells=tuple("yes" if name in on.split() else "-" for name in COMPONENTS))
 
 
 _TARGETS = [
-    Target(
+    ReproduceTarget(
         "table1",
         "Table 1: every method",
         "methods",
         ("method",),
-        [Line(name, name) for name in paper.TABLE1],
+        [TargetRow(name, name) for name in paper.TABLE1],
         paper.TABLE1,
         is_ranked=True,
     ),
-    Target(
+    ReproduceTarget(
         "table2",
         "Table 2: the GPR loss on the labels of several sources",
         "methods",
         ("loss + labels",),
-        [Line(name, "aevlp" if name == "gpr+damp" else name) for name in paper.TABLE2],
+        [TargetRow(name, "aevlp" if name == "gpr+damp" else name) for name in paper.TABLE2],
         paper.TABLE2,
         is_ranked=True,
     ),
-    Target(
+    ReproduceTarget(
         "table3",
         "Table 3: how good DAMP's labels are",
         "labels",
         ("of the positive pseudo-labels, in percent",),
-        [Line("aevlp")],
+        [TargetRow("aevlp")],
         paper.TABLE3,
         remark="Counted over the labels that training does not see. Nothing is trained for this table.",
     ),
-    Target(
+    ReproduceTarget(
         "table4",
         "Table 4: components of the method",
         "methods",
         COMPONENTS,
-        [_component_line(on) for on in paper.TABLE4],
+        [_component_row(on) for on in paper.TABLE4],
         paper.TABLE4,
         remark="G: label-to-label noise on the texts; T: views are augmented; r: tiles overlap; v4: positive pseudo-labels are "
         "weighted (-: all 0.7); R: the number of positives is held; L3: negative pseudo-labels.",
     ),
-    Target(
+    ReproduceTarget(
         "table5",
         "Table 5: the grid of tiles",
-        "course",
+        "curve",
         ("tiles along each side",),
-        [Line(str(grid), options={"damp.grid": grid}) for grid in GRIDS],
+        [TargetRow(str(grid), options={"damp.grid": grid}) for grid in GRIDS],
         paper.TABLE5,
     ),
-    Target(
+    ReproduceTarget(
         "table6",
         "Table 6: backbones",
         "methods",
         ("backbone",),
-        [Line("", options={"model.backbone": "", "model.features": ""})],  # in place of those that `backbone_lines` makes
+        [TargetRow("", options={"model.backbone": "", "model.features": ""})],  # in place of those that `backbone_rows` makes
         paper.TABLE6,
     ),
-    Target(
+    ReproduceTarget(
         "fig2",
         "Figure 2: probabilities of positives and negatives on the test images",
         "distributions",
         ("method",),
-        [Line(name, name) for name in ("an", "gr", "aevlp")],
+        [TargetRow(name, name) for name in ("an", "gr", "aevlp")],
         remark="The paper shows the histograms of VOC, without figures: `an` is sure of the negatives and unsure of many "
         "positives; `gr` and `aevlp` have the negatives around 0.2, `aevlp` the positives closer to 1.",
     ),
-    Target(
+    ReproduceTarget(
         "fig3",
         "Figure 3: the share of negative pseudo-labels",
-        "course",
+        "curve",
         ("negative pseudo-labels, % of the classes",),
-        [Line(f"{100 * share:.0f}", options={"damp.negative_fraction": share}) for share in NEGATIVE_FRACTIONS],
+        [TargetRow(f"{100 * share:.0f}", options={"damp.negative_fraction": share}) for share in NEGATIVE_FRACTIONS],
         remark="The paper shows the curve without figures: best at about 20 to 30 %, a little lower and steady beyond.",
     ),
 ]
 TARGETS = {target.name: target for target in _TARGETS}
 
 
-def backbone_lines(usual: str, chosen: str | None, side: int | None) -> list[Line]:
-    """The rows of Table 6: the recipe's backbone and those it is compared with, or those that the user chose (A,B,..).
+def backbone_rows(default: str, chosen: str | None, side: int | None) -> list[TargetRow]:
+    """Return the rows of Table 6: the recipe's backbone and the ones it is compared with, or those that the user chose (A,B,..).
 
     `side` is the image size that the user wants for all; None: each its own.
     """
-    names = [name.strip() for name in chosen.split(",")] if chosen is not None else [usual, *OTHERS.get(usual, OTHERS[""])]
+    names = [name.strip() for name in chosen.split(",")] if chosen is not None else []
     if "" in names:
         raise UserError(f"--backbone {chosen}: a name is empty; separate several by single commas")
-    lines: list[Line] = []
-    for name in dict.fromkeys(names):
+    rows: dict[str, TargetRow] = {}
+    for name in dict.fromkeys(names or [default, *OTHER_BACKBONES.get(default, OTHER_BACKBONES[""])]):
         options = {"model.backbone": name} | ({"model.image_size": SIDES[name]} if name in SIDES and side is None else {})
-        called = BACKBONES.get(name, name)
-        lines.append(Line(called if called not in [line.name for line in lines] else name, options=options))
-    return lines
+        shown = BACKBONES.get(name, name)
+        row = TargetRow(name if shown in rows else shown, options=options)
+        rows[row.name] = row
+    return list(rows.values())
