@@ -18,7 +18,6 @@ from aevlp.core.files import whole_file, write_text
 from aevlp.data.benchmarks import BENCHMARKS
 from aevlp.data.splits import Dataset
 from aevlp.experiments.reproduce import paper
-from aevlp.experiments.reproduce.plan import PlannedRow, differences
 from aevlp.experiments.reproduce.targets import ReproduceRequest
 
 NOTHING = "-"
@@ -65,14 +64,12 @@ def write_files(request: ReproduceRequest, sheet: Sheet, text: str) -> None:
 
 
 def page_text(
-    request: ReproduceRequest,
-    planned: Sequence[PlannedRow],
-    sheet: Sheet,
-    data: Dataset,
-    column: str | None,
-    times: Sequence[str],
+    request: ReproduceRequest, sheet: Sheet, data: Dataset, column: str | None, changes: Sequence[str], times: Sequence[str]
 ) -> str:
-    """Return the page in Markdown; `column`: the paper's data set that `data` is, `times`: remarks on the time taken."""
+    """Return the page in Markdown.
+
+    `column`: the paper's data set that `data` is; `changes`: options that are not as in the recipe; `times`: remarks on the time.
+    """
     target = request.target
     set_name = paper.TITLES[column] if column else "the demo world" if request.data is None else f"`{request.data}`"
     parts = [f"# {target.title}, on {set_name}\n"]
@@ -90,7 +87,7 @@ def page_text(
     made_with = [("data", f"{images} images, {len(data.classes)} classes; recipe `{request.recipe}`"), *sheet.made_with]
     parts.append("## What it was made with\n")
     parts.append("".join(f"- {name}: {text}\n" for name, text in made_with))
-    parts.append(_comparability(request, planned, data, column))
+    parts.append(_comparability(request, data, column, changes))
     parts.append("Made by\n\n    " + request.command + "\n")
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     parts.append(f"on {platform.system()} {platform.machine()}, {os.cpu_count()} cores{gpu}; {'; '.join(times)}.\n")
@@ -102,7 +99,7 @@ def _markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> s
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-def _comparability(request: ReproduceRequest, planned: Sequence[PlannedRow], data: Dataset, column: str | None) -> str:
+def _comparability(request: ReproduceRequest, data: Dataset, column: str | None, changes: Sequence[str]) -> str:
     """Return all that a reader must know before comparing these figures with the paper's."""
     if column is None:
         about = "The data set is none of the paper's, so that its figures are not shown"
@@ -120,8 +117,8 @@ def _comparability(request: ReproduceRequest, planned: Sequence[PlannedRow], dat
             lines.append(
                 f"Here every method is trained with {how} (`--protocol {protocol}`); the paper takes most from their authors."
             )
-    if changed := differences(planned):
-        lines += ["Not as in the recipe:", "", *(f"- {change}" for change in changed)]
+    if changes:
+        lines += ["Not as in the recipe:", "", *(f"- {change}" for change in changes)]
     elif column is not None:
         lines.append("Every option is as in the recipe.")
     return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ from aevlp.experiments.reproduce.distributions import distribution_sheet, requir
 from aevlp.experiments.reproduce.label_quality import label_sheet
 from aevlp.experiments.reproduce.map_tables import map_sheet, trained_rows, training_seconds
 from aevlp.experiments.reproduce.page import Sheet, page_text, paper_column, write_files
-from aevlp.experiments.reproduce.plan import PlannedRow, plan, trainings_of
+from aevlp.experiments.reproduce.plan import PlannedRow, differences, plan, trainings_of
 from aevlp.experiments.reproduce.targets import ReproduceRequest
 from aevlp.store.location import store_root
 from aevlp.training.provenance import require_same_images
@@ -48,7 +48,7 @@ def run_target(request: ReproduceRequest) -> tuple[str, Sheet]:
     column = paper_column(request, data.classes)
     sheet, times = _sheet(request, planned, trials, data, column)
     times.append(f"this call took {duration(time.monotonic() - started)}")
-    text = page_text(request, planned, sheet, data, column, times)
+    text = page_text(request, sheet, data, column, differences(planned), times)
     if is_first_process():
         write_files(request, sheet, text)
     return text, sheet
