@@ -26,8 +26,8 @@ from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import write_text
 from aevlp.core.processes import environment_of_job, is_first_process
 from aevlp.core.progress import duration
+from aevlp.data.dataset import require_examples
 from aevlp.data.load import load
-from aevlp.data.splits import require_examples
 from aevlp.reports.sweep_page import write_compare_report
 from aevlp.store.location import store_root
 from aevlp.training.provenance import require_same_images, require_same_origin

@@ -29,7 +29,7 @@ from aevlp.damp.labels import pseudo_labels, scores
 from aevlp.damp.options import DampOptions
 from aevlp.damp.text import class_embeddings, noise_weights, text_embeddings
 from aevlp.damp.views import Plan, ViewSettings, plan_views
-from aevlp.data.splits import Dataset
+from aevlp.data.dataset import Dataset
 from aevlp.models.checkpoint import quiet_loading
 from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.prompts import class_prompts
@@ -131,8 +131,8 @@ def cut_views(
         view = crop.resize((size, size), Image.Resampling.BICUBIC)
         if plan.flipped[number]:
             view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        if plan.change[number]:
-            view = _changed(view, int(plan.change[number]), plan.amounts[number].tolist())
+        if plan.augmentation[number]:
+            view = _changed(view, int(plan.augmentation[number]), plan.amounts[number].tolist())
         pixels = torch.from_numpy(np.array(view)).permute(2, 0, 1).contiguous().float().div(255)
         views.append((pixels - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1))
     return torch.stack(views)

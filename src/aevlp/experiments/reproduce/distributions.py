@@ -13,7 +13,7 @@ from aevlp.config.config import Config
 from aevlp.config.sweep import Failure
 from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
-from aevlp.data.splits import Dataset, Split
+from aevlp.data.dataset import Dataset, Split
 from aevlp.experiments.reproduce import charts
 from aevlp.experiments.reproduce.map_tables import TrainedRow, made_with, outcomes_of
 from aevlp.experiments.reproduce.page import NOTHING, Sheet, mean_and_spread

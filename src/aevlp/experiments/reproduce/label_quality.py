@@ -17,7 +17,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.core.processes import is_first_process
 from aevlp.damp.quality import Quality
-from aevlp.data.splits import Dataset, data_fingerprint
+from aevlp.data.dataset import Dataset, data_fingerprint
 from aevlp.experiments.compare import failure_of
 from aevlp.experiments.reproduce import charts, paper
 from aevlp.experiments.reproduce.page import Sheet, mean_and_spread

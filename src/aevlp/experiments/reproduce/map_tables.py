@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from aevlp.config.methods import find_method
 from aevlp.config.sweep import FIGURES, MEASURED, Failure, Outcome, Trial, exact
-from aevlp.data.splits import Dataset
+from aevlp.data.dataset import Dataset
 from aevlp.experiments.reproduce import charts, paper
 from aevlp.experiments.reproduce.page import NOTHING, Sheet, mean_and_spread
 from aevlp.experiments.reproduce.paper import Sets

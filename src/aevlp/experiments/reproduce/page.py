@@ -16,7 +16,7 @@ import torch
 from aevlp.config.sweep import Failure
 from aevlp.core.files import whole_file, write_text
 from aevlp.data.benchmarks import BENCHMARKS
-from aevlp.data.splits import Dataset
+from aevlp.data.dataset import Dataset
 from aevlp.experiments.reproduce import paper
 from aevlp.experiments.reproduce.targets import ReproduceRequest
 

@@ -11,8 +11,8 @@ from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.core.processes import is_first_process
 from aevlp.core.progress import duration
+from aevlp.data.dataset import Dataset, data_fingerprint, require_examples
 from aevlp.data.load import load
-from aevlp.data.splits import Dataset, data_fingerprint, require_examples
 from aevlp.experiments.compare import train_all
 from aevlp.experiments.demo.run import ensure_world
 from aevlp.experiments.reproduce.distributions import distribution_sheet, require_test

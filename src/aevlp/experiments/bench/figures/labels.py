@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from aevlp.config.config import build_config
-from aevlp.data.splits import Split
+from aevlp.data.dataset import Split
 from aevlp.experiments.bench.registry import Bench, Measurement, register_figure
 from aevlp.experiments.bench.timing import side_by_side
 from aevlp.sources.damp import Damp
