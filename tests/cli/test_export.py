@@ -62,7 +62,7 @@ def test_a_file_that_exists_is_refused_before_work_begins(capsys, run, tmp_path,
 def test_formats_and_names_that_there_are_not(capsys, run, tmp_path, monkeypatch):
     refuse_work(monkeypatch)
     message = refused(capsys, "export", run.path, "--format", "torchscript")
-    assert message == "--format torchscript: no such format; there is onnx"
+    assert message == "--format torchscript: no such format; known are onnx"
     assert "must end in .onnx" in refused(capsys, "export", run.path, "--out", tmp_path / "model.pt")
 
 

@@ -1,4 +1,4 @@
-"""`aevlp label`: who is asked, what is written, what is refused."""
+"""`aevlp label`: predictors, files and refusals."""
 
 import csv
 import json
@@ -37,11 +37,11 @@ def run(places, world, small, store):
 
 
 @pytest.fixture
-def told(places, world, plain):
+def no_teacher(places, world, plain):
     """A finished training of a method without a teacher."""
-    if not (places / "told").exists():
-        main(["train", str(world), "--out", str(places / "told"), *plain, "--epochs", "1", "--method", "an", *FAST])
-    return places / "told"
+    if not (places / "no-teacher").exists():
+        main(["train", str(world), "--out", str(places / "no-teacher"), *plain, "--epochs", "1", "--method", "an", *FAST])
+    return places / "no-teacher"
 
 
 def rows(file):
@@ -77,7 +77,7 @@ def check_rows(file, world, *, observe="single"):
     return [row for row in found if row["split"] == "train"]
 
 
-def said_by(row):
+def predictors_of(row):
     return {part.split(":")[0] for part in row["witnesses"].split(";") if part}
 
 
@@ -86,7 +86,7 @@ def test_the_teacher_alone(capsys, world, small, store, tmp_path):
     answer = aevlp(capsys, "label", world, "--out", out, *small, *store)
     assert answer.code == 0, answer.err
     train = check_rows(out, world)
-    assert {who for row in train for who in said_by(row)} == {"teacher"}
+    assert {who for row in train for who in predictors_of(row)} == {"teacher"}
     assert "measured on fully labelled validation images" in answer.out
     assert f"written: {out}" in answer.out
     # The truth of the training images is known here, and the teacher knows its colours.
@@ -104,20 +104,20 @@ def test_the_model_alone(capsys, world, run, tmp_path):
     answer = aevlp(capsys, "label", world, "--out", out, "--run", run, "--witness", "model")
     assert answer.code == 0, answer.err
     assert "teacher pass" not in answer.err
-    assert {who for row in check_rows(out, world) for who in said_by(row)} == {"model"}  # single positives, as in the run
+    assert {who for row in check_rows(out, world) for who in predictors_of(row)} == {"model"}  # single positives, as in the run
     assert "was trained on labels of these images and hardly doubts them; --folds 5 avoids that" in answer.err
 
 
 def test_both_with_a_model_that_has_not_seen_the_image(capsys, world, run, store, tmp_path):
-    """The run's own options hold, and every image is judged by a model that was trained without it."""
+    """The run's own options hold, and every image is scored by a model that was trained without it."""
     out = tmp_path / "completed.jsonl"
     words = ["label", world, "--run", run, "--folds", "2"]
     answer = aevlp(capsys, *words, "--out", out)
     assert answer.code == 0, answer.err
     assert "hardly doubts" not in answer.err
-    opinions = [o for line in out.read_text().splitlines() for o in json.loads(line)["proposed"].values()]
-    assert opinions
-    assert all(set(opinion) == {"confidence", "teacher", "model"} for opinion in opinions)
+    scores = [s for line in out.read_text().splitlines() for s in json.loads(line)["proposed"].values()]
+    assert scores
+    assert all(set(score) == {"confidence", "teacher", "model"} for score in scores)
     logs = [(folder / "log.txt").read_text() for folder in sorted((run / "folds").iterdir())]
     assert len(logs) == 2
     for log in logs:  # what the teacher has seen of the whole split serves its parts
@@ -153,7 +153,7 @@ def test_the_file_is_an_image_set_to_train_on(capsys, world, small, plain, store
 
 
 def test_incomplete_labels_only(capsys, small, store, tmp_path):
-    """One label per image, and no image with all of its own: figures are estimated, and said to be."""
+    """One label per image, and no image with all of its own: figures are estimated, and the text says so."""
     world = write_world(tmp_path / "world", train=80, test=0)
     lines = (world / "labels.csv").read_text().splitlines()
     one_each = [re.sub(r"(,\w+);[^,]*", r"\1", line) for line in lines]
@@ -164,7 +164,7 @@ def test_incomplete_labels_only(capsys, small, store, tmp_path):
     words = [*small, *store, "--observe", "given", "--epochs", "1", "--train.expected_positives", known]
     answer = aevlp(capsys, "label", world, "--out", out, *words)
     assert answer.code == 0, answer.err
-    assert "estimated from observed labels, too high if the witnesses are weak; --train.expected_positives helps" in answer.out
+    assert "estimated from observed labels, too high if the predictors are weak; --train.expected_positives helps" in answer.out
     assert "80 images: 1.00 observed labels each" in answer.out
     found = rows(out)
     right = [name in truth[row["image"].removeprefix("world/")] for row in found for name in names(row["proposed"])]
@@ -196,11 +196,11 @@ def test_images_without_labels(capsys, flat, world, small, store, tmp_path):
     out = tmp_path / "out" / "completed.csv"
     for more in (["--min-precision", "0.9"], ["--witness", "both"]):
         message = refused(capsys, *words, "--out", out, *more)
-        assert ("no label to measure a precision by" if "0.9" in more else "no model to ask") in message
+        assert ("no label to measure a precision by" if "0.9" in more else "there is no model to use") in message
         assert not out.parent.exists()
     answer = aevlp(capsys, *words, "--out", out)
     assert answer.code == 0, answer.err
-    assert "no label to weigh by: proposed by the teacher's own rule" in answer.out
+    assert "no label to fit confidences to: proposed by the teacher's own rule" in answer.out
     truth = {row["image"].split("/")[-1]: names(row["labels"]) for row in rows(world / "labels.csv")}
     found = rows(out)
     assert len(found) == 56
@@ -210,13 +210,13 @@ def test_images_without_labels(capsys, flat, world, small, store, tmp_path):
     assert sum(right) / len(right) > 0.8
 
 
-def test_images_without_labels_and_two_witnesses(capsys, flat, run, tmp_path):
+def test_images_without_labels_and_two_predictors(capsys, flat, run, tmp_path):
     message = refused(capsys, "label", flat, "--out", tmp_path / "x.csv", "--run", run, "--witness", "both", "--observe", "given")
-    assert "has no label to weigh two witnesses by; choose one with --witness teacher or --witness model" in message
+    assert "has no label to weight two predictors by; choose one with --witness teacher or --witness model" in message
     assert not (tmp_path / "x.csv").exists()
     answer = aevlp(capsys, "label", flat, "--out", tmp_path / "x.csv", "--run", run, "--witness", "model", "--observe", "given")
     assert answer.code == 0, answer.err
-    assert {who for row in rows(tmp_path / "x.csv") for who in said_by(row)} == {"model"}
+    assert {who for row in rows(tmp_path / "x.csv") for who in predictors_of(row)} == {"model"}
 
 
 def test_a_precision_out_of_reach(capsys, world, small, store, tmp_path):
@@ -244,16 +244,16 @@ def test_nothing_to_find(capsys, world, small, store, tmp_path):
         (["--folds", "2"], "--folds: trains models like a run's; name the run with --run"),
         (["--folds", "1"], "--folds must be at least 2, not 1"),
         (["--min-precision", "1.5"], "--min-precision must be above 0 and at most 1, not 1.5"),
-        (["--min-precision", "nan"], "--min-precision must be above 0 and at most 1, not nan"),
+        (["--min-precision", "nan"], "argument --min-precision: must be a number or null, not 'nan'"),
         (["--min-negative-precision", "0"], "--min-negative-precision must be above 0 and at most 1, not 0.0"),
-        (["--witness", "both"], "--witness both: no model to ask; name a trained run with --run"),
-        (["--witness", "model"], "--witness model: no model to ask; name a trained run with --run"),
-        (["--witness", "me"], "argument --witness: invalid choice: 'me'"),
+        (["--witness", "both"], "--witness both: there is no model to use; name a trained run with --run"),
+        (["--witness", "model"], "--witness model: there is no model to use; name a trained run with --run"),
+        (["--witness", "me"], "argument --witness: must be teacher or model or both or null, not 'me'"),
         (["--out-format", "xml"], "--out-format xml: no such format"),
         (["--run", "{nowhere}"], "nowhere: not a run folder (no config.yaml)"),
         (["--run={nowhere}"], "nowhere: not a run folder (no config.yaml)"),
         (["--run"], "argument --run: expected one argument"),
-        (["--method", "an"], "--witness teacher: the method an has no teacher to ask"),
+        (["--method", "an"], "--witness teacher: the method an has no teacher"),
     ],
 )
 def test_wrong_options(capsys, world, plain, tmp_path, words, message):
@@ -266,7 +266,7 @@ def test_wrong_options(capsys, world, plain, tmp_path, words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--folds", "2", "--witness", "teacher"], "--folds: trains models like a run's; name the run with --run, and ask it"),
+        (["--folds", "2", "--witness", "teacher"], "--folds: trains models like a run's; name the run with --run, and use it"),
         (["--folds", "33"], "--folds must be at most 32, the number of training images, not 33"),
     ],
 )
@@ -285,24 +285,24 @@ def test_a_file_that_exists_is_left_alone(capsys, world, small, tmp_path):
     assert not (tmp_path / "cache").exists()  # before any work
 
 
-def test_a_run_of_other_classes(capsys, told, tmp_path):
+def test_a_run_of_other_classes(capsys, no_teacher, tmp_path):
     other = write_world(tmp_path / "other")
     for name in ("labels.csv", "classes.txt"):
         (other / name).write_text((other / name).read_text().replace("black", "noir"))
-    message = refused(capsys, "label", other, "--out", tmp_path / "completed.csv", "--run", told)
+    message = refused(capsys, "label", other, "--out", tmp_path / "completed.csv", "--run", no_teacher)
     assert "have different classes (only in DATA: noir; only in RUN: black)" in message
     assert not (tmp_path / "completed.csv").exists()
 
 
-def test_a_run_without_a_teacher(capsys, world, told, tmp_path):
+def test_a_run_without_a_teacher(capsys, world, no_teacher, tmp_path):
     out = tmp_path / "completed.csv"
     for witness in ("both", "teacher"):
-        message = refused(capsys, "label", world, "--out", out, "--run", told, "--witness", witness)
-        assert f"--witness {witness}: the method an has no teacher to ask; use --witness model" in message
+        message = refused(capsys, "label", world, "--out", out, "--run", no_teacher, "--witness", witness)
+        assert f"--witness {witness}: the method an has no teacher; use --witness model" in message
         assert not out.exists()
-    answer = aevlp(capsys, "label", world, "--out", out, "--run", told)  # its model alone, then
+    answer = aevlp(capsys, "label", world, "--out", out, "--run", no_teacher)  # its model alone, then
     assert answer.code == 0, answer.err
-    assert {who for row in check_rows(out, world) for who in said_by(row)} == {"model"}
+    assert {who for row in check_rows(out, world) for who in predictors_of(row)} == {"model"}
 
 
 def test_two_processes_write_what_one_does(small, tmp_path):

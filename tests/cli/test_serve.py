@@ -71,7 +71,7 @@ def test_limits_and_figures_are_those_of_the_options_and_the_run(run, url):
 
 def test_what_the_user_should_know_is_said_at_the_start(capsys, backbone, tmp_path, monkeypatch):
     model = write_run(tmp_path / "run", backbone, above=None) / "model"
-    monkeypatch.setattr("aevlp.inference.serve.server.serve_until_told", lambda app, listener: None)
+    monkeypatch.setattr("aevlp.inference.serve.app.serve_until_stopped", lambda app, listener: None)
     answer = aevlp(capsys, "serve", model, "--port", 0, "--device", "cpu", "--host", "0.0.0.0")
     assert answer.code == 0
     first, second, third = answer.err.splitlines()
@@ -84,7 +84,7 @@ def test_a_port_in_use_is_refused(capsys, run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = refused(capsys, "serve", run, "--port", port)
-    assert message == f"--port {port}: in use by another program; choose another, or 0 for any that is free"
+    assert message == f"--port {port}: in use by another program; choose another, or 0 for any free one"
 
 
 def test_a_model_of_features_is_refused(capsys, world, tmp_path):
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said_in_one_line(capsys, run, tmp_path):
         "--host nowhere.invalid: no such address"
     )
     assert refused(capsys, "serve", run, "--port", "0", "--host", "203.0.113.1").startswith(
-        "--host 203.0.113.1: cannot be listened at ("
+        "--host 203.0.113.1: cannot listen there ("
     )
     assert refused(capsys, "serve", run, "--port", "0", "--device", "cuda").startswith("--device cuda: this machine has none")
 
@@ -120,7 +120,7 @@ def test_without_the_extra_it_says_how_to_get_it_before_torch_is_loaded():
         "sys.modules['uvicorn'] = sys.modules['python_multipart'] = None\n"
         "from aevlp.cli.main import main\n"
         "try: main(['serve', 'nowhere'])\n"
-        "except SystemExit as stop: print(stop.code, sorted({'torch', 'transformers', 'numpy', 'fastapi'} & set(sys.modules)))"
+        "except SystemExit as stop: print(stop.code, sorted({'torch', 'transformers', 'fastapi'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     wanted = "aevlp: aevlp serve needs uvicorn, python-multipart; install what is missing with pip install 'aevlp[serve]'\n"

@@ -14,14 +14,13 @@ from PIL import Image, ImageOps
 from torch import nn
 
 from aevlp import __version__
-from aevlp.cli.export import usage
 from aevlp.config.config import build_config
 from aevlp.config.options import ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.data.images import pixels_of
 from aevlp.inference import export
-from aevlp.inference.export import export_onnx
+from aevlp.inference.export import export_onnx, usage
 from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.heads import HEADS
 from aevlp.models.image_settings import ImageSettings

@@ -3,7 +3,7 @@ import threading
 import pytest
 import torch
 
-from aevlp.inference.forward_batches import passes
+from aevlp.inference.forward_batches import forward_batches
 from aevlp.training.inputs import ReadBatch
 
 
@@ -30,7 +30,7 @@ def test_results_come_in_the_order_of_the_batches(in_threads):
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = list(passes((batch(number) for number in range(9)), compute, in_threads=in_threads))
+        found = list(forward_batches((batch(number) for number in range(9)), compute, in_threads=in_threads))
     finally:
         torch.set_num_threads(threads)
     assert [(one.items, result.tolist()) for one, result in found] == [([n, n], [n, n]) for n in range(9)]
@@ -43,7 +43,7 @@ def test_each_thread_has_one_core_and_this_one_keeps_its_own():
         seen.add((torch.get_num_threads(), threading.current_thread() is threading.main_thread()))
         return means(pixels)
 
-    list(passes((batch(number) for number in range(4)), compute, in_threads=True))
+    list(forward_batches((batch(number) for number in range(4)), compute, in_threads=True))
     assert seen == {(1, False)}
     assert torch.get_num_threads() == threads
 
@@ -55,7 +55,7 @@ def test_without_threads_it_is_all_done_in_this_one():
         seen.add(threading.current_thread())
         return means(pixels)
 
-    list(passes((batch(number) for number in range(4)), compute, in_threads=False))
+    list(forward_batches((batch(number) for number in range(4)), compute, in_threads=False))
     assert seen == {threading.current_thread()}
 
 
@@ -65,7 +65,7 @@ def test_a_batch_without_images_is_not_computed(in_threads):
         assert len(pixels)
         return means(pixels)
 
-    found = list(passes([batch(1), batch(2, images=0), batch(3)], compute, in_threads=in_threads))
+    found = list(forward_batches([batch(1), batch(2, images=0), batch(3)], compute, in_threads=in_threads))
     assert [result.tolist() for _, result in found] == [[1, 1], [], [3, 3]]
 
 
@@ -79,7 +79,7 @@ def test_batches_are_taken_as_they_are_needed(in_threads):
             taken += 1
             yield batch(taken)
 
-    stream = passes(endless(), means, in_threads=in_threads)
+    stream = forward_batches(endless(), means, in_threads=in_threads)
     for _ in range(5):
         next(stream)
     assert taken <= 5 + 2 * torch.get_num_threads()
@@ -91,4 +91,4 @@ def test_an_error_is_not_lost(in_threads):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        list(passes([batch(1)], compute, in_threads=in_threads))
+        list(forward_batches([batch(1)], compute, in_threads=in_threads))

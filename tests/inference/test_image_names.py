@@ -126,7 +126,7 @@ def test_what_has_no_image_is_refused(photos):
     assert refusal("photos", "nowhere.jpg") == "nowhere.jpg: no such file or folder; check the path"
     assert refusal("photos/empty") == "photos/empty: no images in this folder; add some, or check the path"
     assert refusal("photos/*.gif") == (
-        "photos/*.gif: no image matches this pattern; check it, or name a folder to take all that is in it"
+        "photos/*.gif: no image matches this pattern; check it, or name a folder to take all of its images"
     )
     assert refusal("nowhere/*.jpg").startswith("nowhere/*.jpg: no image matches")
     assert refusal("photos/list.csv") == "photos/list.csv: no images in this table; add some rows, or check the path"

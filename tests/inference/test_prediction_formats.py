@@ -9,7 +9,7 @@ from PIL import Image
 
 from aevlp.core.errors import UserError
 from aevlp.data import read
-from aevlp.inference.prediction_formats import FORMATS, Prediction, format_of
+from aevlp.inference.prediction_formats import PREDICTION_FORMATS, Prediction, format_name
 
 CLASSES = ["dog", "big, red bus", "cät"]
 FIRST = Prediction("photos/a, b.png", ["cät", "dog"], [0.71, 0.25, 0.93])
@@ -17,7 +17,7 @@ SECOND = Prediction("photos/\n.png", [], [0.4, 0.3, 0.2])
 
 
 def written(name: str, *predictions: Prediction, classes=CLASSES) -> str:
-    layout = FORMATS[name](classes, has_labels=predictions[0].labels is not None)
+    layout = PREDICTION_FORMATS[name](classes, has_labels=predictions[0].labels is not None)
     return layout.head + "".join(map(layout.text, predictions))
 
 
@@ -93,7 +93,7 @@ def test_a_table_of_probabilities_alone_is_not_taken_for_labels(tmp_path):
 @pytest.mark.parametrize("name", ["a;b", "a|b", "Split", "labels", "file_name"])
 def test_a_class_that_a_table_would_misread_is_refused_there_only(name):
     with pytest.raises(UserError, match=r"--format csv: the class '.*' would be misread in a table; use --format jsonl"):
-        FORMATS["csv"](["dog", name], has_labels=True)
+        PREDICTION_FORMATS["csv"](["dog", name], has_labels=True)
     line = written("jsonl", Prediction("x", [name], [0.1, 0.9]), classes=["dog", name])
     assert json.loads(line)["labels"] == [name]
 
@@ -110,12 +110,10 @@ def test_a_name_that_is_no_text_stays_the_same_file_and_valid_json(tmp_path):
     [(None, None, "text"), ("x.csv", None, "csv"), ("x.JSONL", None, "jsonl"), ("x.txt", "text", "text"), (None, "csv", "csv")],
 )
 def test_the_format_is_that_of_the_suffix_or_the_one_that_is_named(out, named, found):
-    assert format_of(out and Path(out), named) == found
+    assert format_name(out and Path(out), named) == found
 
 
 def test_a_suffix_that_says_nothing_is_refused():
     with pytest.raises(UserError) as caught:
-        format_of(Path("x.parquet"), None)
-    assert str(caught.value) == (
-        "--out x.parquet: a name that ends in .csv or .jsonl says what to write; or say it with --format"
-    )
+        format_name(Path("x.parquet"), None)
+    assert str(caught.value) == "--out x.parquet: end the name in .csv or .jsonl, or choose a format with --format"

@@ -135,7 +135,7 @@ def test_a_broken_image_is_an_error_that_names_it(model, paths, tmp_path):
 
 def test_one_image_is_no_list_of_images(model, paths):
     for image in (str(paths[0]), paths[0], Image.open(paths[0])):
-        with pytest.raises(TypeError, match="a list of images is wanted"):
+        with pytest.raises(TypeError, match="expected a list of images"):
             model.predict(image)
     with pytest.raises(ValueError, match="batch size must be at least 1, not 0"):
         model.predict(paths, batch_size=0)
@@ -181,7 +181,7 @@ def test_what_cannot_be_loaded_is_refused(run, tmp_path):
         aevlp.load(run, device="tpu")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="precision fp16: a CPU cannot compute in it"):
         aevlp.load(run, device="cpu", precision="fp16")
-    with pytest.raises(UserError, match="precision fp8: there is none such"):
+    with pytest.raises(UserError, match="precision fp8: no such precision"):
         aevlp.load(run, device="cpu", precision="fp8")  # type: ignore[arg-type]
 
 
@@ -192,9 +192,9 @@ def test_another_precision_is_nearly_the_same_and_needs_no_fresh_process(run, mo
 
 
 def test_on_a_device_batches_are_larger(model, monkeypatch):
-    assert model.usual_batch == trained.ON_A_CPU
+    assert model.usual_batch == trained.CPU_BATCH
     monkeypatch.setattr(model, "_device", torch.device("meta"))
-    assert model.usual_batch == trained.ELSEWHERE
+    assert model.usual_batch == trained.GPU_BATCH
 
 
 def test_importing_the_package_loads_nothing_and_load_is_part_of_it():

@@ -11,14 +11,16 @@ from typing import Any, Literal
 
 from aevlp.cli.train import RESUME_OR_OVERWRITE
 from aevlp.config.config import Config
-from aevlp.config.defaults import Defaults, choose_defaults, foreign_options
+from aevlp.config.defaults import choose_defaults, foreign_options
 from aevlp.config.options import all_options
 from aevlp.core.errors import OptionError, UserError, did_you_mean
-from aevlp.core.options import show_value, typed_value
+from aevlp.core.options import Option, options_of, typed_value
 from aevlp.experiments.run_result import RunResult
 from aevlp.experiments.train import train_run
-from aevlp.inference.completion.records import Completed
-from aevlp.training.run_folder import RunFolder
+from aevlp.inference.completion.label import label_images
+from aevlp.inference.completion.result import Completion
+from aevlp.inference.options import LabelOptions
+from aevlp.training.run_folder import RunFolder, open_run
 
 PathName = str | PathLike[str]
 OptionValues = Mapping[str, str | int | float | bool | None]
@@ -56,7 +58,7 @@ def train(
     folder = RunFolder(Path(out))
     resumed = folder.config if resume and folder.config.is_file() else None
     with _logging():
-        config = _config(named, options, resumed)
+        config = _config(_given(named, options), resumed)
         return RunResult(train_run(config, Path(data), folder, resume=resume, overwrite=overwrite), folder)
 
 
@@ -77,46 +79,37 @@ def label(
     device: Literal["auto", "cpu", "cuda", "mps"] | None = None,
     store: PathName | None = None,
     options: OptionValues | None = None,
-) -> Iterator[Completed]:
-    """Every image with its labels completed, after writing them to `out` as `aevlp label DATA --out FILE` does.
+) -> Completion:
+    """Complete the labels of an image set and write them to `out`, as `aevlp label DATA --out FILE` does.
 
-    What is None has the command's default. Raises `aevlp.UserError` where the command would refuse.
+    The result iterates over the images; `to_pandas()` makes a table of it. An argument that is None has the command's default.
+    Raises `aevlp.UserError` where the command would refuse.
     """
-    from aevlp.cli.label import completed
-
-    named = {
-        **{"out": out, "run": run, "folds": folds, "witness": witness, "min-precision": min_precision},
-        **{"min-negative-precision": min_negative_precision, "out-format": out_format, "recipe": recipe, "teacher": teacher},
-        **{"observe": observe, "zeros": zeros, "device": device, "store": store},
+    if run is not None and recipe is None:
+        recipe = open_run(Path(run)).config
+    own = {
+        **{"run": run, "folds": folds, "witness": witness, "min-precision": min_precision, "out-format": out_format},
+        **{"min-negative-precision": min_negative_precision, "recipe": recipe, "teacher": teacher, "observe": observe},
+        **{"zeros": zeros, "device": device, "store": store},
     }
+    given, known = _given(own, options), {option.flag: option for option in options_of("", LabelOptions)}
     with _logging():
-        return completed(_words(data, named, {}, options))[0].records()
+        config = _config({name: value for name, value in given.items() if name not in known})
+        chosen = {option.key: _typed(option, given[name]) for name, option in known.items() if name in given}
+        return label_images(config, Path(data), Path(out), LabelOptions(**chosen))
 
 
-def _words(data: PathName, named: Mapping[str, Any], flags: Mapping[str, bool], options: OptionValues | None) -> list[str]:
-    """What one would type."""
-    words = [fspath(data)]
-    for name, value in named.items():
-        if value is not None:
-            words.append(f"--{name}={fspath(value) if isinstance(value, PathLike) else value}")
-    words += [f"--{name}" for name, is_set in flags.items() if is_set]
-    return words + [f"--{name}={show_value(value)}" for name, value in (options or {}).items()]
+def _given(named: Mapping[str, Any], options: OptionValues | None) -> dict[str, Any]:
+    """Return the arguments that were given, by their names on the command line without the dashes."""
+    return {**{name: value for name, value in named.items() if value is not None}, **(options or {})}
 
 
-def _config(named: Mapping[str, Any], options: OptionValues | None, resumed: Path | None = None) -> Config:
-    """Return the configuration for arguments by their names on the command line, without the dashes; None: not given."""
-    given = {name: fspath(value) if isinstance(value, PathLike) else value for name, value in named.items() if value is not None}
-    given.update(options or {})
+def _config(given: Mapping[str, Any], resumed: Path | None = None) -> Config:
+    """Return the configuration for arguments by their names on the command line, without the dashes."""
     by_name = {name.removeprefix("--"): key for key, option in all_options().items() for name in option.names}
-    said = {by_name.get(name, name): value for name, value in given.items()}
+    said = {by_name.get(name, name): fspath(value) if isinstance(value, PathLike) else value for name, value in given.items()}
     defaults = choose_defaults(said, resumed)
-    return defaults.config(_typed(said, defaults))
-
-
-def _typed(said: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
-    """Return the values that the user `said`, checked to be values of the method's options."""
-    known = {option.key: option for option in defaults.options}
-    foreign = foreign_options([defaults.method])
+    known, foreign = {option.key: option for option in defaults.options}, foreign_options([defaults.method])
     values: dict[str, Any] = {}
     for key, value in said.items():
         if key in ("recipe", "method"):
@@ -124,11 +117,16 @@ def _typed(said: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
         if key not in known:
             names = [name for option in known.values() for name in option.names]
             raise UserError(foreign.get(f"--{key}", f"unknown option --{key}{did_you_mean(f'--{key}', names)}"))
-        try:
-            values[key] = typed_value(value, known[key].kind)
-        except ValueError:
-            raise OptionError(key, f"must be {known[key].values}, not {value!r}") from None
-    return values
+        values[key] = _typed(known[key], value)
+    return defaults.config(values)
+
+
+def _typed(option: Option, value: Any) -> Any:
+    """Return the value of an option, checked to be of its type."""
+    try:
+        return typed_value(value, option.kind)
+    except ValueError:
+        raise OptionError(option.flag, f"must be {option.values}, not {value!r}") from None
 
 
 @contextmanager

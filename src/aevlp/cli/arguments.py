@@ -6,8 +6,9 @@ import argparse
 import re
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aevlp.config.config import Config
 from aevlp.config.defaults import BACKBONE, FEATURES, MODE, choose_defaults, foreign_options, with_defaults
@@ -16,11 +17,12 @@ from aevlp.config.options import options_for
 from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
 from aevlp.config.sweep import Sweep
 from aevlp.core.errors import UserError
-from aevlp.core.options import Option, Parser
+from aevlp.core.options import Option, Options, Parser
 from aevlp.models.heads import HEADS
-from aevlp.training.run_folder import RunFolder
+from aevlp.training.run_folder import RunFolder, open_run
 
 Arguments = Callable[[Parser], None]
+OptionsT = TypeVar("OptionsT", bound=Options)
 METHOD_HELP = "a name that aevlp methods lists, LOSS+SOURCE, or HEAD+either"
 GROUPS = ("data", "teacher", "pseudo-labels", "loss", "training", "output")
 COMMON = {
@@ -30,14 +32,21 @@ COMMON = {
 """Options that `--help` shows; `--help-all` shows the rest."""
 
 
-def configured(command: str, summary: str, argv: Sequence[str], add: Arguments, *, example: str = "") -> tuple[Namespace, Config]:
-    """Return the arguments and the configuration of a command that takes one value per option."""
-    early = _early("recipe", "method", "protocol", "out", MODE)
+def configured(
+    command: str, summary: str, argv: Sequence[str], add: Arguments, *, example: str = "", takes_run: bool = False
+) -> tuple[Namespace, Config]:
+    """Return the arguments and the configuration of a command that takes one value per option.
+
+    With `takes_run`, the configuration of the run that `--run` names is the recipe, unless `--recipe` names another.
+    """
+    early = _early("recipe", "method", "protocol", "out", MODE, *(["run"] if takes_run else []))
     early.add_argument("--features", f"--{FEATURES}", dest=FEATURES, nargs="?")
     early.add_argument("--backbone", f"--{BACKBONE}", dest=BACKBONE, nargs="?")
     early.add_argument("--resume", action="store_true")
     first = early.parse_known_args(argv)[0]
 
+    if takes_run and first.run and first.recipe is None:
+        first.recipe = str(open_run(Path(first.run)).config)
     started = RunFolder(Path(first.out)).config if first.resume and first.out else None
     defaults = choose_defaults(vars(first), started if started is not None and started.is_file() else None)
     parser = Parser(command, summary, example)
@@ -73,6 +82,12 @@ def swept(command: str, summary: str, argv: Sequence[str], add: Arguments, *, ex
     # In the order of the options and not of the command line, which must not change the names of the runs.
     said = vars(given)
     return given, Sweep(recipe, methods, {option.key: said[option.key] for option in options if option.key in said})
+
+
+def options_from(given: Namespace, kind: type[OptionsT]) -> OptionsT:
+    """Return the options of a section-less dataclass from the arguments that were given."""
+    said = vars(given)
+    return kind(**{field.name: said[field.name] for field in fields(kind) if field.name in said})
 
 
 def group_of(option: Option) -> str:

@@ -1,6 +1,6 @@
-"""A trained model as one ONNX file: bytes (or features, for a model of these) in, probabilities out.
+"""A trained model as one ONNX file: pixels (or features) in, probabilities out.
 
-Normalisation and sigmoid are in the file, and class names, thresholds and how to resize in its metadata: whoever has it needs
+The file includes normalisation and sigmoid; its metadata hold class names, thresholds and the way to resize. Using it takes
 neither aevlp nor torch.
 """
 
@@ -36,9 +36,9 @@ from aevlp.training.thresholds import Thresholds, read_thresholds
 if TYPE_CHECKING:
     from torch.onnx import ONNXProgram
 
-SPEAKERS = ("torch", "onnx", "onnxscript", "onnx_ir", "transformers")
-"""Whose messages are for the log."""
-ONE_FILE = 2**31 - 2**26  # bytes of weights: a file of ONNX holds 2 GB, and the graph wants a little
+LOGGERS = ("torch", "onnx", "onnxscript", "onnx_ir", "transformers")
+"""Packages whose messages go to the debug log."""
+ONE_FILE = 2**31 - 2**26  # bytes of weights: an ONNX file holds 2 GB, and the graph takes a little of it
 TOLERANCE = 1e-4  # of a probability
 CHECKED_BATCHES = (1, 3, 5)
 RESIZE = "upright (EXIF), RGB, whole image to image_size x image_size by bicubic interpolation (PIL), aspect ratio not kept"
@@ -52,16 +52,66 @@ class Exported:
 
     file: Path
     weights: Path | None  # a second file, for models that are too large for one
-    difference: float  # greatest, of a probability from PyTorch's
+    difference: float  # greatest difference of a probability from PyTorch's
     has_thresholds: bool
-    width: int | None  # of the features that it takes; None: it takes pixels
+    width: int | None  # of its input features; None: its input is pixels
+
+    def summary(self) -> str:
+        """Return the file's size and accuracy, and code that uses it."""
+        size = sum(file.stat().st_size for file in (self.file, self.weights) if file is not None)
+        beside = "" if self.weights is None else f"; its weights are in {self.weights}, which must stay beside it"
+        packages = "numpy onnxruntime" if self.width else "numpy pillow onnxruntime"
+        code = usage(str(self.file), has_thresholds=self.has_thresholds, width=self.width)
+        return (
+            f"{self.file}: {size / 1e6:.1f} MB, at most {self.difference:.1e} from PyTorch's probabilities{beside}\n"
+            f"To use it (pip install {packages}):\n\n{code}"
+        )
+
+
+def usage(file: str, *, has_thresholds: bool, width: int | None = None) -> str:
+    """Return Python code that runs an exported file without torch and prints the labels, or without thresholds the probabilities.
+
+    `width` is the width of the model's input features; None: its input is images.
+    """
+    labels = (
+        'thresholds = json.loads(facts["thresholds"])["classes"]\n'
+        "print({name: float(p) for name, p in zip(classes, probabilities) if p >= thresholds[name]})"
+    )
+    session = f"""\
+session = onnxruntime.InferenceSession({json.dumps(file)}, providers=["CPUExecutionProvider"])
+facts = session.get_modelmeta().custom_metadata_map
+classes"""
+    if width is not None:
+        return f"""\
+import json
+
+import numpy as np
+import onnxruntime
+
+{session} = json.loads(facts["classes"])
+
+features = np.load("features.npz")["features"][:1].astype(np.float32)  # [1, {width}]: of one image
+probabilities = session.run(None, {{"features": features}})[0][0]
+{labels if has_thresholds else "print(dict(zip(classes, probabilities.tolist())))"}"""
+    return f"""\
+import json
+
+import numpy as np
+import onnxruntime
+from PIL import Image, ImageOps
+
+{session}, size = json.loads(facts["classes"]), int(facts["image_size"])
+
+image = ImageOps.exif_transpose(Image.open("photo.jpg")).convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+probabilities = session.run(None, {{"pixels": np.asarray(image)[None]}})[0][0]
+{labels if has_thresholds else "print(dict(zip(classes, probabilities.tolist())))"}"""
 
 
 def export_onnx(run: RunFolder, out: Path) -> Exported:
-    """Writes the run's model to `out`, in place of an older file, unless it does not say what PyTorch says.
+    """Write the run's model to `out`, in place of an older file, if its probabilities equal PyTorch's.
 
-    Input `pixels` uint8 [N, S, S, 3], as `pixels_of` gives them, or `features` float32 [N, D] for a model that was trained on
-    such; output `probabilities` float32 [N, C]; any N.
+    Input `pixels` uint8 [N, S, S, 3], as `pixels_of` returns them, or `features` float32 [N, D] for a model that was trained on
+    features; output `probabilities` float32 [N, C]; any N.
     """
     classifier = load_classifier(run.model).eval()
     thresholds = None
@@ -73,16 +123,16 @@ def export_onnx(run: RunFolder, out: Path) -> Exported:
     log.info("exporting %s", run.model)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        # What is checked is what was written, and it takes its name only then.
+        # The written file is checked before it takes its name.
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=out.parent) as folder:
             part = Path(folder) / out.name
-            with _into_the_log():
+            with _to_debug_log():
                 program = _program(model, run)
                 _describe(program, classifier, thresholds, read_recipe(run.config).get("method", ""))
                 _save(program, part)
             log.info("comparing it with PyTorch")
             difference = _difference(model, part)
-            if not difference <= TOLERANCE:  # nor if it is not a number
+            if not difference <= TOLERANCE:  # also refuses NaN
                 raise UserError(
                     f"{run.path}: the exported model differs from PyTorch's by {difference:.1e} in a probability (at most "
                     f"{TOLERANCE:.0e} is allowed), so nothing was written; another version of onnxruntime or torch may do better"
@@ -95,37 +145,37 @@ def export_onnx(run: RunFolder, out: Path) -> Exported:
 
 
 def _move(part: Path, out: Path) -> Path | None:
-    """Gives a finished file its name, and the file beside it, if there is one; returns where that is."""
-    beside, weights = _beside(part), _beside(out)
-    written = [(beside, weights)] if beside.exists() else []
-    for file, name in [*written, (part, out)]:  # the one that names the other goes last
+    """Give a finished file its name, and its file of weights, if any; return the path of the weights."""
+    part_weights, weights = weights_file(part), weights_file(out)
+    written = [(part_weights, weights)] if part_weights.exists() else []
+    for file, name in [*written, (part, out)]:  # the file that refers to the other goes last
         with file.open("rb") as stream:
             os.fsync(stream.fileno())
         file.replace(name)
     return weights if written else None
 
 
-def _beside(file: Path) -> Path:
-    """Where the exporter puts the weights of a model that is too large for one file."""
+def weights_file(file: Path) -> Path:
+    """Return the path at which the exporter puts the weights of a model that is too large for one file."""
     return file.with_name(f"{file.name}.data")
 
 
 class _Probabilities(nn.Module):
-    """What the classifier takes -> probabilities."""
+    """A classifier with its sigmoid."""
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()
         self.classifier = classifier
 
-    def forward(self, shown: Tensor) -> Tensor:
-        """Float32 [N, C] of uint8 [N, S, S, 3], or of float32 [N, D]."""
-        logits: Tensor = self.classifier(shown)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return probabilities, float32 [N, C], of uint8 [N, S, S, 3] or float32 [N, D]."""
+        logits: Tensor = self.classifier(inputs)
         return logits.float().sigmoid()
 
 
 def _program(model: _Probabilities, run: RunFolder) -> ONNXProgram:
-    """The model as a graph of ONNX, for batches of any size."""
-    name, example = _example(model.classifier, 2, np.random.default_rng(0))  # of one, the graph would hold for one only
+    """Return the model as an ONNX graph, for batches of any size."""
+    name, example = _example(model.classifier, 2, np.random.default_rng(0))  # a batch of 1 would fix the graph's batch size
     try:
         with torch.no_grad():
             program = torch.onnx.export(
@@ -147,8 +197,8 @@ def _program(model: _Probabilities, run: RunFolder) -> ONNXProgram:
 
 
 def _describe(program: ONNXProgram, classifier: Classifier, thresholds: Thresholds | None, method: str) -> None:
-    """Puts what a user of the file must know into its metadata, and takes out what tells of this machine."""
-    # The exporter notes at every node which line of which file it comes from: half of a small file, and nobody's business.
+    """Write the metadata that users of the file need, and remove those about this machine."""
+    # The exporter notes the source line of every node: half of a small file, and private.
     graph = program.model.graph
     for notes in (graph.metadata_props, *(node.metadata_props for node in graph.all_nodes())):
         notes.clear()
@@ -168,7 +218,7 @@ def _describe(program: ONNXProgram, classifier: Classifier, thresholds: Threshol
 
 
 def _save(program: ONNXProgram, file: Path) -> None:
-    """Writes the graph with its weights: in one file if that can be, else beside it."""
+    """Write the graph with its weights: in one file if they fit, else in a second file."""
     weights = sum(tensor.const_value.nbytes for tensor in program.model.graph.initializers.values() if tensor.const_value)
     if weights > ONE_FILE:
         program.save(file, external_data=True)
@@ -177,8 +227,8 @@ def _save(program: ONNXProgram, file: Path) -> None:
 
 
 def _difference(model: _Probabilities, file: Path) -> float:
-    """The greatest difference between the file's probabilities and PyTorch's, over batches of several sizes."""
-    import onnxruntime  # type: ignore[import-untyped]
+    """Return the greatest difference between the file's probabilities and PyTorch's, over batches of several sizes."""
+    import onnxruntime  # type: ignore[import-untyped]  # an optional extra
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
@@ -195,25 +245,25 @@ def _difference(model: _Probabilities, file: Path) -> float:
 
 
 def _example(classifier: Classifier, count: int, rng: np.random.Generator) -> tuple[str, npt.NDArray[Any]]:
-    """The input's name and `count` examples of it."""
+    """Return the input's name and `count` examples of it."""
     if isinstance(classifier, FeatureClassifier):
         return "features", rng.normal(0, classifier.scale, (count, classifier.width)).astype(np.float32)
-    return "pixels", _pictures(count, classifier.images.size, rng)
+    return "pixels", _random_images(count, classifier.images.size, rng)
 
 
-def _pictures(count: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Uint8 [count, size, size, 3]: large patches of colour with noise on them, so that networks do see something."""
+def _random_images(count: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """Return random images, uint8 [count, size, size, 3]: large patches of colour with noise, so that features respond."""
     patches = rng.uniform(0, 255, (count, 4, 4, 3)).repeat(-(-size // 4), axis=1).repeat(-(-size // 4), axis=2)
     noisy = patches[:, :size, :size] + rng.normal(0, 30, (count, size, size, 3))
     return noisy.clip(0, 255).astype(np.uint8)
 
 
 @contextmanager
-def _into_the_log() -> Iterator[None]:
-    """While it lasts, what the exporter and those it asks would print goes to the debug log."""
+def _to_debug_log() -> Iterator[None]:
+    """Within it, the messages of the exporter and its libraries go to the debug log."""
     printed = StringIO()
     try:
-        with to_debug_log(*SPEAKERS), redirect_stdout(printed):
+        with to_debug_log(*LOGGERS), redirect_stdout(printed):
             yield
     finally:
         for line in printed.getvalue().splitlines():

@@ -1,4 +1,4 @@
-"""What the PATHs on a command line stand for, as a stream of image names: a million of them are never in memory at once."""
+"""The image names that PATHs on a command line stand for, as a stream: a million of them are never in memory at once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ANY_DEPTH = "**"
 
 
 def image_names(paths: Sequence[str]) -> Iterator[str]:
-    """The images that PATHs stand for, one PATH after the other, each as the user would type it.
+    """Yield the images that PATHs stand for, one PATH after the other, each as the user would type it.
 
     A PATH is a file, a folder (images at any depth, sorted within each folder), a pattern, a table, or - for names on standard
-    input. A file that is named need not exist: who reads it will see.
+    input. Files that a table or standard input names are not checked here.
     """
     for path in paths:
         try:
@@ -30,7 +30,7 @@ def image_names(paths: Sequence[str]) -> Iterator[str]:
 
 
 def require_images(paths: Sequence[str]) -> None:
-    """Refuses a PATH that is not there or has no image in it; what comes on standard input is not looked at."""
+    """Refuse a PATH that does not exist or has no image in it. Standard input is not read."""
     for path in paths:
         if path == STANDARD_INPUT or next(image_names([path]), None) is not None:
             continue
@@ -38,29 +38,37 @@ def require_images(paths: Sequence[str]) -> None:
             raise UserError(f"{path}: no images in this folder; add some, or check the path")
         if Path(path).exists():
             raise UserError(f"{path}: no images in this table; add some rows, or check the path")
-        raise UserError(f"{path}: no image matches this pattern; check it, or name a folder to take all that is in it")
+        raise UserError(f"{path}: no image matches this pattern; check it, or name a folder to take all of its images")
+
+
+def name_features(paths: Sequence[str]) -> bool:
+    """Return whether PATHs name a file of features (.npz), which must then be the only PATH."""
+    files = [path for path in paths if Path(path).suffix.lower() == ".npz"]
+    if files and len(paths) > 1:
+        raise UserError(f"{files[0]}: a file of features must be the only PATH; name it without others")
+    return bool(files)
 
 
 def _names(path: str) -> Iterator[str]:
-    place = Path(path)
+    location = Path(path)
     if not path:
         raise UserError("an empty PATH; name an image, a folder, a pattern or a table")
     if path == STANDARD_INPUT:
         yield from _standard_input()
-    elif place.is_dir():
-        yield from _matching(place, (ANY_DEPTH,))
-    elif place.exists():
-        is_table = place.suffix.lower() in table.SUFFIXES
-        yield from (str(place.parent / name) for name in table.image_names(place)) if is_table else (path,)
+    elif location.is_dir():
+        yield from _matching(location, (ANY_DEPTH,))
+    elif location.exists():
+        is_table = location.suffix.lower() in table.SUFFIXES
+        yield from (str(location.parent / name) for name in table.image_names(location)) if is_table else (path,)
     elif _is_pattern(path):
-        pattern = place.expanduser()
+        pattern = location.expanduser()
         yield from _matching(Path(pattern.anchor), pattern.relative_to(pattern.anchor).parts)
     else:
         raise UserError(f"{path}: no such file or folder; check the path")
 
 
 def _standard_input() -> Iterator[str]:
-    """A name per line; blank lines are skipped."""
+    """Yield a name per line; blank lines are skipped."""
     for line in sys.stdin.buffer:  # names need not be UTF-8
         if name := os.fsdecode(line).strip("\r\n"):
             yield name
@@ -71,11 +79,11 @@ def _is_pattern(text: str) -> bool:
 
 
 def _matching(folder: Path, parts: Sequence[str]) -> Iterator[str]:
-    """The images below `folder` that match the parts of a pattern, sorted within each folder."""
+    """Yield the images below `folder` that match the parts of a pattern, sorted within each folder."""
     first, rest = parts[0], parts[1:]
     if first == ANY_DEPTH:
-        for place in _tree(folder):
-            yield from _matching(place, rest or ("*",))
+        for inner in _tree(folder):
+            yield from _matching(inner, rest or ("*",))
     elif not rest:
         yield from (str(folder / name) for name in _images(folder) if name == first or fnmatch(name, first))
     elif not _is_pattern(first) or (folder / first).is_dir():
@@ -88,19 +96,19 @@ def _matching(folder: Path, parts: Sequence[str]) -> Iterator[str]:
 
 
 def _tree(folder: Path) -> Iterator[Path]:
-    """The folder and those inside at any depth; a link could lead round in a circle and is not followed."""
+    """Yield the folder and its subfolders at any depth. Links are not followed: they could form a cycle."""
     yield folder
     for name in _folders(folder, links=False):
         yield from _tree(folder / name)
 
 
 def _images(folder: Path) -> list[str]:
-    """The names of the images directly inside, sorted."""
+    """Return the names of the images directly inside, sorted."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if is_image(entry.name) and not entry.is_dir())
 
 
 def _folders(folder: Path, *, links: bool) -> list[str]:
-    """The names of the visible folders directly inside, sorted."""
+    """Return the names of the visible folders directly inside, sorted."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=links) and not is_hidden(entry.name))

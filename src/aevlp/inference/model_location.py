@@ -1,4 +1,4 @@
-"""Where a trained model and its thresholds lie: in a run folder, or in a model folder that was copied out of one."""
+"""The location of a trained model: in a run folder, or in a model folder that was copied out of one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class ModelLocation:
     """The files of a trained model."""
 
     given: Path
-    """What the user named."""
+    """The path that the user named."""
     model: Path
     """The model's folder."""
     thresholds: Path | None
-    """None: there are none."""
+    """None: the model has none."""
 
 
 def locate_model(path: Path) -> ModelLocation:
-    """The places in a run folder, or in a model folder alone; refused if it is neither, or made by a newer version."""
+    """Find the model in a run folder or in a model folder; refuse any other path, and one made by a newer version."""
     if path.name == RunFolder(path).model.name and RunFolder(path.parent).config.is_file():
         run, model = open_run(path.parent), path
     elif (path / "config.json").is_file() and not RunFolder(path).config.is_file():
@@ -31,13 +31,13 @@ def locate_model(path: Path) -> ModelLocation:
     else:
         run = open_run(path)
         model = run.model
-    # The run's own are the newest: a copy in the model's folder goes where the model goes.
+    # The run's own thresholds are the newest; the copy in the model's folder is for a model that is moved.
     files = dict.fromkeys((run.thresholds, model / run.thresholds.name))
     return ModelLocation(path, model, next((file for file in files if file.is_file()), None))
 
 
 def require_same_classes(in_data: Sequence[str], in_run: Sequence[str], data: Path, run: Path) -> None:
-    """Refuse an image set whose classes are not the model's, in its order."""
+    """Refuse an image set whose classes are not the model's, in the same order."""
     if list(in_data) == list(in_run):
         return
     only_data, only_run = (", ".join(sorted(set(a) - set(b))[:5]) for a, b in ((in_data, in_run), (in_run, in_data)))

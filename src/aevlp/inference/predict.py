@@ -3,34 +3,104 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from accelerate import Accelerator
 from accelerate.utils import gather_object
 
+from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
-from aevlp.inference.prediction_formats import Format, Prediction
-from aevlp.inference.predictor import Found, TrainedModel, in_batches
+from aevlp.core.files import whole_file
+from aevlp.core.processes import EngineOptions
+from aevlp.core.progress import progress
+from aevlp.core.tables import stop_on_closed_pipe
+from aevlp.inference.image_names import image_names, name_features
+from aevlp.inference.model_location import ModelLocation
+from aevlp.inference.options import PredictOptions
+from aevlp.inference.prediction_formats import PREDICTION_FORMATS, Prediction, PredictionFormat
+from aevlp.inference.predictor import BatchOutput, TrainedModel, in_batches
 from aevlp.training.user_features import UserFeatures
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 MOST_WARNINGS = 20
 log = logging.getLogger("aevlp")
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What is said of a batch of images."""
+class PredictionBatch:
+    """The predictions for a batch of images."""
 
     predictions: list[Prediction]
     bad: list[tuple[str, str]]
-    """Name and reason of those that could not be read."""
+    """Name and reason of each image that could not be read."""
 
 
-def answers(
+def predict_paths(
+    location: ModelLocation,
+    paths: Sequence[str],
+    out: Path | None,
+    format: str,
+    options: PredictOptions,
+    engine: EngineOptions,
+    *,
+    calibrated: bool = False,
+) -> int:
+    """Write predictions for the images that PATHs stand for, or for a file of features; return their number.
+
+    They go to the file `out`, which appears when it is complete, or to standard output. Of several processes, the first writes,
+    and the others return 0.
+    """
+    features = UserFeatures(paths[0], called="") if name_features(paths) else None
+    accelerator = make_accelerator(engine)
+    model = TrainedModel(location, device=accelerator.device, precision=engine.precision)
+    has_labels = model.thresholds is not None
+    layout = PREDICTION_FORMATS[format](model.classes, has_labels=has_labels)
+    if calibrated:
+        model.require_calibration()
+    elif not has_labels:
+        log.warning("%s has no thresholds, so no labels are given: aevlp thresholds RUN DATA makes them", location.given)
+    if features is None:
+        model.require_images()
+    else:
+        model.require_features()
+    names = image_names(paths) if features is None else features.names
+    stream = predict_batches(
+        model,
+        names,
+        accelerator,
+        features=features,
+        calibrated=calibrated,
+        batch_size=options.batch_size,
+        workers=options.workers,
+    )
+    if not accelerator.is_main_process:
+        deque(stream, maxlen=0)  # this process does its share of the work; the first writes
+        return 0
+    is_listed = out is None and sys.stdout.isatty()  # a listing on the terminal shows the progress itself
+    with _output(out) as write, nullcontext(lambda count: None) if is_listed else progress("predicting", None) as advance:
+        return write_predictions(stream, layout, write, advance)
+
+
+@contextmanager
+def _output(out: Path | None) -> Iterator[Callable[[str], object]]:
+    """Within it, a function that writes text to a file, which appears when it is complete, or to standard output."""
+    if out is not None:
+        with whole_file(out) as file:
+            yield lambda text: file.write(text.encode(errors="surrogateescape"))
+        return
+    with stop_on_closed_pipe():
+        yield _print
+
+
+def _print(text: str) -> None:
+    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="", flush=True)  # names need not be UTF-8
+
+
+def predict_batches(
     model: TrainedModel,
     names: Iterable[str],
     accelerator: Accelerator,
@@ -39,47 +109,49 @@ def answers(
     calibrated: bool = False,
     batch_size: int | None = None,
     workers: int = 2,
-) -> Iterator[Answers]:
-    """What the model says of image files, or of the features of images, in the order of their names.
+) -> Iterator[PredictionBatch]:
+    """Yield the predictions for image files, or for the features of images, in the order of their names.
 
-    Of several processes, the first hears it all.
-
-    Labels are given by the probabilities as they are: that is what thresholds were chosen on. `calibrated` changes what is shown.
+    Of several processes, only the first gets them. `calibrated` changes the probabilities but not the labels, because thresholds
+    are chosen on uncalibrated probabilities.
     """
-    batches = shares(names, batch_size or model.usual_batch, accelerator.num_processes, accelerator.process_index)
+    batches = batches_of_process(names, batch_size or model.usual_batch, accelerator.num_processes, accelerator.process_index)
     stream = model.stream(batches, workers=workers) if features is None else model.stream_rows(batches, features)
-    mine = (_answers(model, found, calibrated) for found in stream)
-    return mine if accelerator.num_processes == 1 else _gathered(mine, accelerator)
+    own = (_predictions(model, output, calibrated) for output in stream)
+    return own if accelerator.num_processes == 1 else _gathered(own, accelerator)
 
 
-def _answers(model: TrainedModel, found: Found[str], calibrated: bool) -> Answers:
-    labels = model.labels_of(found.probabilities) if model.thresholds is not None else [None] * len(found.images)
-    shown = model.calibrated(found.probabilities) if calibrated else found.probabilities
-    rows = zip(found.images, labels, shown.tolist(), strict=True)
-    return Answers([Prediction(*row) for row in rows], [(name, error.reason) for name, error in found.bad])
+def _predictions(model: TrainedModel, output: BatchOutput[str], calibrated: bool) -> PredictionBatch:
+    labels = model.labels_of(output.probabilities) if model.thresholds is not None else [None] * len(output.images)
+    shown = model.calibrated(output.probabilities) if calibrated else output.probabilities
+    rows = zip(output.images, labels, shown.tolist(), strict=True)
+    return PredictionBatch([Prediction(*row) for row in rows], [(name, error.reason) for name, error in output.bad])
 
 
-def shares(names: Iterable[str], batch_size: int, processes: int, index: int) -> Iterator[list[str]]:
-    """The batches of one process out of several: of each `processes` batches the one in its place; the last may be empty."""
+def batches_of_process(names: Iterable[str], batch_size: int, processes: int, index: int) -> Iterator[list[str]]:
+    """Yield the batches of one process: the one at its index out of every `processes` batches. The last may be empty."""
     for together in in_batches(names, batch_size * processes):
         yield together[index * batch_size : (index + 1) * batch_size]
 
 
-def _gathered(mine: Iterator[Answers], accelerator: Accelerator) -> Iterator[Answers]:
-    """All processes' answers, a batch of each at a time, in the first process; in the others none."""
+def _gathered(own: Iterator[PredictionBatch], accelerator: Accelerator) -> Iterator[PredictionBatch]:
+    """Yield the batches of all processes in the first process, one of each at a time; yield nothing in the others."""
     while True:
-        # A process that sees fewer names than the others, as files come and go, keeps up with empty hands.
-        found: list[Answers | None] = gather_object([next(mine, None)])
-        if all(one is None for one in found):
+        # Ranks without images (files may come and go) still join the collective calls.
+        found: list[PredictionBatch | None] = gather_object([next(own, None)])
+        if all(batch is None for batch in found):
             return
         if accelerator.is_main_process:
-            yield from (one for one in found if one is not None)
+            yield from (batch for batch in found if batch is not None)
 
 
 def write_predictions(
-    stream: Iterable[Answers], layout: Format, write: Callable[[str], object], advance: Callable[[int], None]
+    stream: Iterable[PredictionBatch],
+    layout: PredictionFormat,
+    write: Callable[[str], object],
+    advance: Callable[[int], None],
 ) -> int:
-    """The number of predictions, after all are written; a stream without any is refused.
+    """Write all predictions and return their number; refuse a stream without any.
 
     Images that could not be read are warned of as they come, and counted at the end.
     """

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from aevlp.inference.completion.formats import FORMATS, check, write
+from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
 from tests.inference.completion.examples import CLASSES, RECORDS
 
 
@@ -24,10 +24,11 @@ def written(photos: Path, tmp_path: Path) -> Callable[..., Path]:
     """Writes RECORDS in a format and returns the file."""
 
     def write_as(name: str, out: Path | None = None, records=RECORDS, classes=CLASSES, **options) -> Path:
-        format = FORMATS[name]
+        format = LABEL_FORMATS[name]
         out = out or tmp_path / "out" / f"labels{format.suffix}"
-        check(format, out, root=photos, classes=classes, **options)
-        write(format, out, iter(records), root=photos, classes=classes, **options)
+        file = LabelFile(out, photos, tuple(classes), **options)
+        format.check(file)
+        format.write(file, iter(records))
         return out
 
     return write_as

@@ -10,7 +10,7 @@ from pycocotools.coco import COCO  # type: ignore[import-untyped]
 
 from aevlp.core.errors import UserError
 from aevlp.data.images import open_rgb
-from aevlp.inference.completion.formats import FORMATS, write
+from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
 from aevlp.inference.completion.formats.coco import AT_A_TIME, upright_size
 from tests.inference.completion.examples import CLASSES, RECORDS, record
 
@@ -103,6 +103,6 @@ def test_image_that_cannot_be_read_any_more_is_named(content, photos, tmp_path):
     if content is not None:
         image.write_bytes(content)
     with pytest.raises(UserError, match="replace or remove the file") as caught:
-        write(FORMATS["coco"], tmp_path / "x.json", RECORDS, root=photos, classes=CLASSES)
+        LABEL_FORMATS["coco"].write(LabelFile(tmp_path / "x.json", photos, CLASSES), RECORDS)
     assert str(caught.value).startswith(f"{image}: ")
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == set()

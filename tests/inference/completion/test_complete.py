@@ -1,4 +1,4 @@
-"""Completing labels by what witnesses say; what they say is made up here, and drawn from a truth that is known."""
+"""Completion of labels from predictors' scores, which are drawn here from a known truth."""
 
 import logging
 from pathlib import Path
@@ -12,10 +12,11 @@ from aevlp.config.config import build_config
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
 from aevlp.inference.completion import complete as module
-from aevlp.inference.completion.complete import Request, complete
+from aevlp.inference.completion.complete import LabelTask, complete
+from aevlp.inference.options import LabelOptions
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds
-from tests.inference.completion.test_weighing import TWO, Drawn, drawn, precision_of
+from tests.inference.completion.test_fusion import TWO, Drawn, drawn, precision_of
 
 NAMES = tuple(f"class {number}" for number in range(100))
 
@@ -34,29 +35,28 @@ def dataset(train: np.ndarray, val: np.ndarray, *, is_complete: bool = True, tes
     )
 
 
-def completed(data: Dataset, on_train: dict, on_val: dict, *, values=(), folds: int | None = 2, is_asked=True, **wishes):
-    """The data set, completed by what witnesses say of its training and its validation images."""
-    request = Request(
+def completed(data: Dataset, on_train: dict, on_val: dict, *, values=(), folds: int | None = 2, is_scored=True, **options):
+    """The data set, completed from scores of its training and its validation images."""
+    task = LabelTask(
         config=build_config("test", "aevlp", dict(values)),
         data=data,
         run=RunFolder(Path("run")) if "model" in on_val else None,
-        folds=folds if "model" in on_val else None,
-        asks_teacher="teacher" in on_val,
-        root=None,
-        **{"min_precision": None, "min_negative_precision": 0.99, **wishes},
+        uses_teacher="teacher" in on_val,
+        options=LabelOptions(folds=folds if "model" in on_val else None, **options),
+        out=Path("completed.csv"),
     )
 
-    def said(*_):
-        assert is_asked, "the witnesses were asked in vain"
+    def scores(*_):
+        assert is_scored, "scores were computed in vain"
         return {"train": on_train, "val": on_val}
 
     def read_thresholds(_, classes):
         return Thresholds("f1", None, "complete", "val", 8, 2.0, 0.5, dict.fromkeys(classes, 0.5), None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_said", said)
-        patch.setattr("aevlp.training.thresholds.read_thresholds", read_thresholds)
-        return complete(request, None)
+        patch.setattr(module, "_scores", scores)
+        patch.setattr(module, "read_thresholds", read_thresholds)
+        return complete(task, None)
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +70,14 @@ def val() -> Drawn:
 
 
 def test_complete_validation_labels_tell_what_the_proposals_are_worth(train, val):
-    done = completed(dataset(train.observed, val.truth, test=val.truth[:3]), train.said, val.said)
-    assert set(done.verdicts) == {"train"}
-    verdict, weighing = done.verdicts["train"], done.weighing
-    assert weighing.basis == "complete"
-    assert weighing.precision == pytest.approx(precision_of(verdict.proposed, train), abs=0.03)
-    assert weighing.recall == pytest.approx((verdict.proposed & train.hidden).sum() / train.hidden.sum(), abs=0.03)
-    assert (verdict.denied & train.hidden).sum() / verdict.denied.sum() == pytest.approx(0.01, abs=0.005)
-    records = list(done.records())
+    done = completed(dataset(train.observed, val.truth, test=val.truth[:3]), train.scores, val.scores)
+    assert set(done.proposals) == {"train"}
+    found, fusion = done.proposals["train"], done.fusion
+    assert fusion.basis == "complete"
+    assert fusion.precision == pytest.approx(precision_of(found.proposed, train), abs=0.03)
+    assert fusion.recall == pytest.approx((found.proposed & train.hidden).sum() / train.hidden.sum(), abs=0.03)
+    assert (found.denied & train.hidden).sum() / found.denied.sum() == pytest.approx(0.01, abs=0.005)
+    records = list(done)
     assert [record.split for record in records] == ["train"] * 800 + ["val"] * 800 + ["test"] * 3
     for record, labels in zip(records[800:], [*val.truth, *val.truth[:3]], strict=True):  # known completely: left alone
         assert record.observed == tuple(name for name, label in zip(NAMES, labels, strict=False) if label == 1)
@@ -88,45 +88,45 @@ def test_complete_validation_labels_tell_what_the_proposals_are_worth(train, val
 
 
 def test_incomplete_validation_images_are_completed_too(train, val):
-    done = completed(dataset(train.observed, val.observed, is_complete=False), train.said, val.said)
-    assert done.weighing.basis == "estimated"
+    done = completed(dataset(train.observed, val.observed, is_complete=False), train.scores, val.scores)
+    assert done.fusion.basis == "estimated"
     for name, images in (("train", train), ("val", val)):
-        assert precision_of(done.verdicts[name].proposed, images) == pytest.approx(done.weighing.precision, abs=0.2)
-        assert done.verdicts[name].proposed.any(1).mean() > 0.3
+        assert precision_of(done.proposals[name].proposed, images) == pytest.approx(done.fusion.precision, abs=0.2)
+        assert done.proposals[name].proposed.any(1).mean() > 0.3
 
 
 def test_expected_positives_are_what_the_user_says_they_are(train, val):
     data = dataset(train.observed, val.observed, is_complete=False)
     true = (np.concatenate([train.truth, val.truth]) == 1).sum(1).mean()
-    done = completed(data, train.said, val.said, values={"train.expected_positives": true})
-    found = np.concatenate([done.verdicts[name].proposed for name in ("train", "val")])
+    done = completed(data, train.scores, val.scores, values={"train.expected_positives": true})
+    found = np.concatenate([done.proposals[name].proposed for name in ("train", "val")])
     hidden = np.concatenate([train.hidden, val.hidden])
-    assert done.weighing.to_find == pytest.approx(hidden.sum(), rel=0.01)
-    assert done.weighing.precision == pytest.approx((found & hidden).sum() / found.sum(), abs=0.05)
+    assert done.fusion.to_find == pytest.approx(hidden.sum(), rel=0.01)
+    assert done.fusion.precision == pytest.approx((found & hidden).sum() / found.sum(), abs=0.05)
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
-def test_a_model_that_was_told_the_labels_is_weighed_where_it_was_not(train, val, is_complete):
-    """On its training images it says what it was told, and nothing else: by those, it would seem to know all."""
-    told = {"model": np.where(train.observed == 1, 0.999, 0.001).astype(np.float32)}
+def test_a_model_is_weighted_by_images_that_it_was_not_trained_on(train, val, is_complete):
+    """On its training images it repeats the labels that it was trained on: by those, it would seem to know all."""
+    memorised = {"model": np.where(train.observed == 1, 0.999, 0.001).astype(np.float32)}
     data = dataset(train.observed, val.truth if is_complete else val.observed, is_complete=is_complete)
-    done = completed(data, told, {"model": val.said["model"]}, folds=None)
+    done = completed(data, memorised, {"model": val.scores["model"]}, folds=None)
     alone = completed(
         dataset(val.observed[:5], data.val.observed, is_complete=is_complete),
-        {"model": val.said["model"][:5]},
-        {"model": val.said["model"]},
+        {"model": val.scores["model"][:5]},
+        {"model": val.scores["model"]},
         folds=None,
     )
-    assert done.weighing.alone["model"].slopes[0] == pytest.approx(alone.weighing.alone["model"].slopes[0], rel=0.1)
-    assert done.weighing.precision == pytest.approx(alone.weighing.precision, abs=0.05)
-    assert not done.verdicts["train"].proposed.any()
+    assert done.fusion.alone["model"].slopes[0] == pytest.approx(alone.fusion.alone["model"].slopes[0], rel=0.1)
+    assert done.fusion.precision == pytest.approx(alone.fusion.precision, abs=0.05)
+    assert not done.proposals["train"].proposed.any()
 
 
-def test_out_of_fold_opinions_count_on_all_images(train):
+def test_out_of_fold_scores_of_all_images_are_fitted_on(train):
     """A handful of validation images would say little."""
     few = drawn(6, TWO, seed=2)
-    done = completed(dataset(train.observed, few.observed, is_complete=False), train.said, few.said, folds=2)
-    assert done.weighing.to_find > 400
+    done = completed(dataset(train.observed, few.observed, is_complete=False), train.scores, few.scores, folds=2)
+    assert done.fusion.to_find > 400
 
 
 def test_images_that_are_fully_labelled_do_not_pass_for_incomplete_ones(val):
@@ -134,27 +134,27 @@ def test_images_that_are_fully_labelled_do_not_pass_for_incomplete_ones(val):
     train = drawn(1200, TWO, seed=3)
     observed = train.observed.copy()
     observed[::2] = train.truth[::2]
-    done = completed(dataset(observed, val.truth), train.said, val.said)
-    found = done.verdicts["train"].proposed
+    done = completed(dataset(observed, val.truth), train.scores, val.scores)
+    found = done.proposals["train"].proposed
     assert not found[::2].any()
-    assert (found & train.hidden).sum() / found.sum() == pytest.approx(done.weighing.precision, abs=0.03)
+    assert (found & train.hidden).sum() / found.sum() == pytest.approx(done.fusion.precision, abs=0.03)
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_where_everything_is_observed_nothing_is_proposed(train, val, is_complete):
     data = dataset(train.truth, val.truth if is_complete else val.observed, is_complete=is_complete)
-    verdict = completed(data, train.said, val.said).verdicts["train"]
-    assert not verdict.proposed.any()
-    assert not verdict.denied.any()
+    found = completed(data, train.scores, val.scores).proposals["train"]
+    assert not found.proposed.any()
+    assert not found.denied.any()
 
 
 def test_a_precision_out_of_reach_proposes_nothing(train, val):
-    nobody = {"teacher": np.full(train.truth.shape, 0.5, np.float32)}
-    done = completed(dataset(train.observed, val.truth), nobody, {"teacher": nobody["teacher"]}, min_precision=0.9)
-    assert not done.verdicts["train"].proposed.any()
+    constant = {"teacher": np.full(train.truth.shape, 0.5, np.float32)}
+    done = completed(dataset(train.observed, val.truth), constant, {"teacher": constant["teacher"]}, min_precision=0.9)
+    assert not done.proposals["train"].proposed.any()
 
 
-def test_wrong_labels_are_doubted_if_both_witnesses_speak_against_them():
+def test_wrong_labels_are_doubted_if_both_predictors_doubt_them():
     strong = {"teacher": 3.0, "model": 3.0}
     train, val = drawn(1000, strong, seed=4), drawn(1000, strong, seed=5)
     rng, observed = np.random.default_rng(0), train.observed.copy()
@@ -163,16 +163,16 @@ def test_wrong_labels_are_doubted_if_both_witnesses_speak_against_them():
         column = rng.choice(np.flatnonzero(train.truth[row] == -1))
         observed[row, column], wrong[row, column] = 1, True
     data = dataset(observed, val.truth)
-    doubted = completed(data, train.said, val.said).verdicts["train"].doubted
+    doubted = completed(data, train.scores, val.scores).proposals["train"].doubted
     assert doubted[wrong].mean() > 0.5
     assert doubted[(observed == 1) & ~wrong].mean() < 0.01
     assert not doubted[observed != 1].any()
 
-    agreeing = {**train.said, "teacher": np.where(wrong, np.float32(0.999), train.said["teacher"])}
-    assert not completed(data, agreeing, val.said).verdicts["train"].doubted[wrong].any()
-    for name in strong:  # one witness against an observed label is not enough
-        one, other = {name: train.said[name]}, {name: val.said[name]}
-        assert not completed(data, one, other).verdicts["train"].doubted.any()
+    agreeing = {**train.scores, "teacher": np.where(wrong, np.float32(0.999), train.scores["teacher"])}
+    assert not completed(data, agreeing, val.scores).proposals["train"].doubted[wrong].any()
+    for name in strong:  # one predictor alone does not outweigh an observed label
+        one, other = {name: train.scores[name]}, {name: val.scores[name]}
+        assert not completed(data, one, other).proposals["train"].doubted.any()
 
 
 cells = st.sampled_from([1, 0, 0, 0, -1])
@@ -181,7 +181,7 @@ scores = st.floats(0, 1, width=32)
 
 @st.composite
 def tables(draw):
-    """Labels and scores of a few images: (train, val, what each witness says of both)."""
+    """Labels and scores of a few images: (train, val, each predictor's scores of both)."""
     classes = draw(st.integers(1, 4))
 
     def table(of, rows, kind):
@@ -189,23 +189,23 @@ def tables(draw):
         return np.array(flat, kind).reshape(rows, classes)
 
     sizes = draw(st.integers(1, 7)), draw(st.integers(1, 4))
-    witnesses = draw(st.sampled_from([("teacher",), ("model",), ("teacher", "model")]))
+    predictors = draw(st.sampled_from([("teacher",), ("model",), ("teacher", "model")]))
     train, val = table(cells, sizes[0], np.int8), table(cells, sizes[1], np.int8)
-    return train, val, *({name: table(scores, rows, np.float32) for name in witnesses} for rows in sizes)
+    return train, val, *({name: table(scores, rows, np.float32) for name in predictors} for rows in sizes)
 
 
 @settings(max_examples=40, deadline=None)
-@given(tables=tables(), is_complete=st.booleans(), is_told=st.booleans(), min_precision=st.sampled_from([None, 0.5, 1.0]))
-def test_what_was_given_stays_as_it_was(tables, is_complete, is_told, min_precision):
+@given(tables=tables(), is_complete=st.booleans(), knows_labels=st.booleans(), min_precision=st.sampled_from([None, 0.5, 1.0]))
+def test_what_was_given_stays_as_it_was(tables, is_complete, knows_labels, min_precision):
     train, val, on_train, on_val = tables
     if is_complete:
         val = np.where(val == 1, np.int8(1), np.int8(-1))
     data = dataset(train, val, is_complete=is_complete)
     try:
-        done = completed(data, on_train, on_val, folds=None if is_told else 2, min_precision=min_precision)
-    except UserError:  # there is nothing to weigh by
+        done = completed(data, on_train, on_val, folds=None if knows_labels else 2, min_precision=min_precision)
+    except UserError:  # there is nothing to fit to
         return
-    records = list(done.records())
+    records = list(done)
     assert [record.name for record in records] == [*data.train.names, *data.val.names]
     for record, labels in zip(records, [*train, *val], strict=True):
         given = {name for name, label in zip(NAMES, labels, strict=False) if label == 1}
@@ -216,11 +216,11 @@ def test_what_was_given_stays_as_it_was(tables, is_complete, is_told, min_precis
         assert not set(record.proposed_absent) & (given | absent | set(record.proposed))
         assert set(record.doubted) <= given
         assert len(on_val) == 2 or not record.doubted
-        for opinions, surest in ((record.proposed, -1), (record.proposed_absent, 1), (record.doubted, 1)):
-            confidences = [surest * opinion.confidence for opinion in opinions.values()]
+        for scores, surest in ((record.proposed, -1), (record.proposed_absent, 1), (record.doubted, 1)):
+            confidences = [surest * score.confidence for score in scores.values()]
             assert confidences == sorted(confidences)
-            assert all(0 <= opinion.confidence <= 1 for opinion in opinions.values())
-            assert all(set(opinion.witnesses) == set(on_val) for opinion in opinions.values())
+            assert all(0 <= score.confidence <= 1 for score in scores.values())
+            assert all(set(score.predictors) == set(on_val) for score in scores.values())
 
 
 def test_without_labels_the_teacher_proposes_by_its_own_rule():
@@ -229,9 +229,9 @@ def test_without_labels_the_teacher_proposes_by_its_own_rule():
     values = {"damp.top_k": 2, "damp.global_threshold": 0.5, "damp.negative_fraction": 0.4}
     on_val = {"teacher": scores[:1]}
     done = completed(dataset(nothing, nothing[:1], is_complete=False), {"teacher": scores}, on_val, values=values)
-    assert done.weighing is None
-    assert [set(record.proposed) for record in done.records()] == [{NAMES[0], NAMES[1]}, {NAMES[2]}, set(), {NAMES[0], NAMES[1]}]
-    absent = [set(record.proposed_absent) for record in done.records()]
+    assert done.fusion is None
+    assert [set(record.proposed) for record in done] == [{NAMES[0], NAMES[1]}, {NAMES[2]}, set(), {NAMES[0], NAMES[1]}]
+    absent = [set(record.proposed_absent) for record in done]
     assert absent == [{NAMES[3], NAMES[4]}, {NAMES[3], NAMES[4]}, {NAMES[2], NAMES[3]}, {NAMES[3], NAMES[4]}]
 
 
@@ -239,19 +239,19 @@ def test_without_labels_a_model_proposes_by_its_thresholds():
     nothing = np.zeros((2, 3), np.int8)
     scores = np.array([[0.9, 0.3, 0.001], [0.5, 0.49, 0.02]], np.float32)
     done = completed(dataset(nothing, nothing, is_complete=False), {"model": scores}, {"model": scores}, folds=None)
-    assert done.weighing is None
-    assert [set(record.proposed) for record in done.records()] == 2 * [{NAMES[0]}, {NAMES[0]}]
-    assert [set(record.proposed_absent) for record in done.records()] == 2 * [{NAMES[2]}, set()]
+    assert done.fusion is None
+    assert [set(record.proposed) for record in done] == 2 * [{NAMES[0]}, {NAMES[0]}]
+    assert [set(record.proposed_absent) for record in done] == 2 * [{NAMES[2]}, set()]
 
 
-def test_what_takes_labels_is_refused_before_anybody_is_asked():
+def test_what_takes_labels_is_refused_before_scores_are_computed():
     nothing, scores = np.zeros((4, 3), np.int8), np.full((4, 3), 0.5, np.float32)
     data = dataset(nothing, nothing, is_complete=False)
     with pytest.raises(UserError, match="--min-precision: photos has no label to measure a precision by; leave it out"):
-        completed(data, {"teacher": scores}, {"teacher": scores}, min_precision=0.9, is_asked=False)
+        completed(data, {"teacher": scores}, {"teacher": scores}, min_precision=0.9, is_scored=False)
     both = {"teacher": scores, "model": scores}
-    with pytest.raises(UserError, match="photos has no label to weigh two witnesses by; choose one with --witness"):
-        completed(data, both, both, is_asked=False)
+    with pytest.raises(UserError, match="photos has no label to weight two predictors by; choose one with --witness"):
+        completed(data, both, both, is_scored=False)
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
@@ -261,12 +261,12 @@ def test_few_labels_are_said_to_be_few(caplog, is_complete):
         caplog.clear()
         data = dataset(images.observed, images.truth if is_complete else images.observed, is_complete=is_complete)
         with caplog.at_level(logging.WARNING, "aevlp"):
-            completed(data, images.said, images.said)
+            completed(data, images.scores, images.scores)
         assert any("little more than a guess" in message for message in caplog.messages) == is_warned
 
 
-def test_more_images_than_are_needed_are_not_all_weighed_on(monkeypatch, train, val):
-    monkeypatch.setattr(module, "JUDGED", 400)
-    done = completed(dataset(train.observed, val.truth), train.said, val.said)
-    assert done.weighing.to_find == pytest.approx(0.5 * val.hidden.sum(), rel=0.1)
-    assert precision_of(done.verdicts["train"].proposed, train) == pytest.approx(done.weighing.precision, abs=0.05)
+def test_more_images_than_are_needed_are_not_all_fitted_on(monkeypatch, train, val):
+    monkeypatch.setattr(module, "FITTED_ON", 400)
+    done = completed(dataset(train.observed, val.truth), train.scores, val.scores)
+    assert done.fusion.to_find == pytest.approx(0.5 * val.hidden.sum(), rel=0.1)
+    assert precision_of(done.proposals["train"].proposed, train) == pytest.approx(done.fusion.precision, abs=0.05)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.inference.completion.formats import FORMATS, check
+from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
 from tests.inference.completion.examples import CLASSES, RECORDS, record
 
 
@@ -94,7 +94,7 @@ def test_other_prefix(prefix, address, written):
 def test_other_interface_is_refused_and_kept(tmp_path, written):
     (tmp_path / "x.xml").write_text("<View/>")
     with pytest.raises(UserError) as caught:
-        check(FORMATS["label-studio"], tmp_path / "x.json", root=tmp_path, classes=CLASSES)
+        LABEL_FORMATS["label-studio"].check(LabelFile(tmp_path / "x.json", tmp_path, CLASSES))
     assert str(caught.value) == (
         f"--out {tmp_path / 'x.json'}: the labelling interface is written to {tmp_path / 'x.xml'}, which exists; "
         "choose another name"

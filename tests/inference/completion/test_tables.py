@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aevlp.data import prepare, read
-from aevlp.inference.completion.formats import FORMATS, check, write
+from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
 from tests.cli.run import aevlp
 from tests.conftest import REPOSITORY
-from tests.inference.completion.examples import CLASSES, RECORDS, opinion, record
+from tests.inference.completion.examples import CLASSES, RECORDS, record, score
 
 TABLES = ("csv", "jsonl")
 
@@ -115,9 +115,9 @@ def test_jsonl_holds_what_is_documented(written):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_example_in_the_docs_is_what_is_written(table, tmp_path):
-    sure, unsure = opinion(0.93, teacher=0.9, model=0.95), opinion(0.02, teacher=0.03, model=0.01)
+    sure, unsure = score(0.93, teacher=0.9, model=0.95), score(0.02, teacher=0.03, model=0.01)
     example = record("photos/1.jpg", observed=["dog"], proposed={"car": sure}, proposed_absent={"cat": unsure})
-    write(FORMATS[table], tmp_path / f"x.{table}", [example], root=tmp_path, classes=["car", "cat", "dog"])
+    LABEL_FORMATS[table].write(LabelFile(tmp_path / f"x.{table}", tmp_path, ("car", "cat", "dog")), [example])
     page = (REPOSITORY / "docs" / "label-formats.md").read_text()
     shown = page.split(f"## {table}\n\n")[1].split("\n\n")[0]
     assert shown.split() == (tmp_path / f"x.{table}").read_text().split()
@@ -125,7 +125,7 @@ def test_example_in_the_docs_is_what_is_written(table, tmp_path):
 
 def test_probabilities_are_written_without_noise(written):
     exact = float(np.float32(0.93))
-    out = written("csv", records=[record("nothing.png", proposed={"apple": opinion(exact, teacher=3e-9)})])
+    out = written("csv", records=[record("nothing.png", proposed={"apple": score(exact, teacher=3e-9)})])
     assert ",apple=0.93," in out.read_text()
     assert "teacher:apple=3e-09" in out.read_text()
 
@@ -160,7 +160,7 @@ def test_any_names_come_back(table, names, classes, data):
             name,
             split,
             observed=[c for c, value in zip(classes, row, strict=True) if value == 1],
-            proposed_absent={c: opinion(0.1) for c, value in zip(classes, row, strict=True) if value == -1},
+            proposed_absent={c: score(0.1) for c, value in zip(classes, row, strict=True) if value == -1},
         )
         for name, split, row in zip(names, splits, values, strict=True)
     ]
@@ -168,8 +168,9 @@ def test_any_names_come_back(table, names, classes, data):
         root, out = Path(folder), Path(folder, f"completed.{table}")
         for name in names:
             (root / name).touch()
-        check(FORMATS[table], out, root=root, classes=classes)
-        write(FORMATS[table], out, records, root=root, classes=classes)
+        file = LabelFile(out, root, tuple(classes))
+        LABEL_FORMATS[table].check(file)
+        LABEL_FORMATS[table].write(file, records)
         found = read(out)
     assert found.names == tuple(names)
     assert found.classes == tuple(classes)

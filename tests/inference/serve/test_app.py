@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from aevlp import __version__
-from aevlp.inference.predictor import Found, load
+from aevlp.inference.predictor import BatchOutput, load
 from tests.inference.serve.talk import FORM, ask, form, send, send_paths, served
 from tests.trained_runs import CALIBRATION, CLASSES, write_run
 
@@ -148,11 +148,11 @@ class Patient:
         self.is_asked.set()
         assert self.may_go_on.wait(30)
         for batch in batches:
-            yield Found(batch, np.zeros((len(batch), 6), np.float32), [])
+            yield BatchOutput(batch, np.zeros((len(batch), 6), np.float32), [])
 
 
 def test_a_busy_model_does_not_hold_up_other_requests(run, images, monkeypatch):
-    monkeypatch.setattr("aevlp.inference.serve.app.MOST_IN_HAND", 1)
+    monkeypatch.setattr("aevlp.inference.serve.app.MOST_REQUESTS", 1)
     model = Patient()
     with served(run, model=model) as url, ThreadPoolExecutor(1) as pool:
         try:
@@ -185,7 +185,7 @@ def test_the_interface_is_described(url):
     assert set(described["paths"]) == {"/health", "/api/model", "/api/predict"}
     body = described["paths"]["/api/predict"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
     assert body["properties"]["files"]["items"]["format"] == "binary"
-    assert "probabilities" in described["components"]["schemas"]["Labelled"]["properties"]
+    assert "probabilities" in described["components"]["schemas"]["ImagePrediction"]["properties"]
 
 
 def test_the_page_is_complete_in_itself(url):

@@ -12,7 +12,7 @@ from tests.inference.serve.talk import ask
 SERVICE = """
 import sys, time
 from fastapi import FastAPI
-from aevlp.inference.serve.server import listening_socket, serve_until_told, url_of
+from aevlp.inference.serve.server import listening_socket, serve_until_stopped, url_of
 
 app = FastAPI()
 
@@ -24,7 +24,7 @@ def slow():
 
 with listening_socket("127.0.0.1", 0) as listener:
     print(url_of(listener), flush=True)
-    serve_until_told(app, listener)
+    serve_until_stopped(app, listener)
 """
 
 

@@ -1,9 +1,9 @@
 import asyncio
 
 import pytest
+from starlette.requests import Request
 
-from aevlp.inference.serve.answers import Limits
-from aevlp.inference.serve.uploads import Refusal, Upload, read_uploads
+from aevlp.inference.serve.uploads import Limits, Refusal, Upload, read_uploads
 from tests.inference.serve.talk import BOUNDARY, FORM, form
 
 LIMITS = Limits(files=3, file_bytes=100, request_bytes=250)
@@ -11,11 +11,16 @@ KIND = FORM["Content-Type"]
 
 
 def read(body: bytes, *, kind: str = KIND, length: str | None = None, step: int = 10_000) -> list[Upload]:
-    async def pieces():
-        for start in range(0, len(body), step):
-            yield body[start : start + step]
+    pieces = [body[start : start + step] for start in range(0, len(body), step)]
+    messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    messages.append({"type": "http.request", "body": b"", "more_body": False})
 
-    return asyncio.run(read_uploads(kind, length, pieces(), LIMITS))
+    async def receive():
+        return messages.pop(0)
+
+    headers = {"content-type": kind} if length is None else {"content-type": kind, "content-length": length}
+    scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+    return asyncio.run(read_uploads(Request(scope, receive), LIMITS))
 
 
 def refusal(body: bytes, **options) -> tuple[int, str]:

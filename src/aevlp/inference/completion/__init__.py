@@ -1,1 +1,1 @@
-"""Completing labels: what the teacher and a trained model say of images of which only some labels are known."""
+"""Completion of labels: predictors' scores, their fusion, out-of-fold models, the records, one file per output format."""

@@ -1,226 +1,170 @@
-"""Completing the labels of an image set by what a teacher and a model say of it."""
+"""Completion of an image set's labels from the scores of a teacher and a model."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from accelerate import Accelerator
 
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
+from aevlp.damp.options import DampOptions
 from aevlp.data.dataset import Dataset, Labels, Split
 from aevlp.data.prevalence import observed_like
-from aevlp.inference.completion.records import Completed, Opinion
-from aevlp.inference.completion.weighing import Flags, Question, Said, Weighing, estimated_question, question, weigh
+from aevlp.inference.completion.fusion import FitTarget, Fusion, Scores, estimated_fit_target, fit_fusion, fit_target
+from aevlp.inference.completion.result import Completion, Proposals
+from aevlp.inference.options import LabelOptions
+from aevlp.models.model_folder import load_classifier
+from aevlp.sources.damp import Damp
+from aevlp.store.location import store_root
+from aevlp.training.evaluate import probabilities
 from aevlp.training.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
+from aevlp.training.thresholds import read_thresholds
+from aevlp.training.user_features import inputs_for
 
 log = logging.getLogger("aevlp")
-FEW = 50  # labels, below which a figure that is measured or estimated by them is little more than a guess
-JUDGED = 5000  # images that witnesses are weighed on, at most
-ABSENT = 0.01  # calibrated probability below which a label is said to be absent where nothing was fitted on these images
+FEW = 50  # labels, below which a measured or estimated figure is little more than a guess
+FITTED_ON = 5000  # images at most
+ABSENT = 0.01  # calibrated probability up to which a label is proposed to be absent if nothing was fitted on these images
 
 
 @dataclass(frozen=True)
-class Request:
-    """Who is asked, and what is wanted."""
+class LabelTask:
+    """An image set to complete, and the predictors to use."""
 
     config: Config
     data: Dataset
-    run: RunFolder | None  # None: no model is asked
-    folds: int | None  # trainings for an out-of-fold opinion; None: the run's own model
-    asks_teacher: bool
-    min_precision: float | None
-    min_negative_precision: float
-    root: Path | None  # of the view store
+    run: RunFolder | None  # None: no model is used
+    uses_teacher: bool
+    options: LabelOptions
+    out: Path
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict:
-    """What is concluded about the images of a split, all [N, C]."""
-
-    confidence: npt.NDArray[np.float64]
-    opinions: Mapping[str, npt.NDArray[np.float64]]
-    proposed: Flags
-    denied: Flags
-    doubted: Flags
-
-
-@dataclass(frozen=True, eq=False)
-class Completion:
-    """An image set with its labels completed."""
-
-    data: Dataset
-    verdicts: Mapping[str, Verdict]  # split name -> verdict, of the splits whose labels are incomplete
-    weighing: Weighing | None  # None: there was no label to weigh by
-
-    def records(self) -> Iterator[Completed]:
-        """Every image, split by split."""
-        for split in (self.data.train, self.data.val, self.data.test):
-            if split is not None:
-                for row in range(len(split.names)):
-                    yield self._record(split, row)
-
-    def _record(self, split: Split, row: int) -> Completed:
-        verdict = self.verdicts.get(split.name)
-        observed = split.observed[row]
-
-        def named(columns: npt.NDArray[np.intp]) -> tuple[str, ...]:
-            return tuple(self.data.classes[c] for c in columns)
-
-        def opinions(flags: Flags, *, surest: int) -> dict[str, Opinion]:
-            columns = np.flatnonzero(flags[row])
-            assert verdict is not None
-            columns = columns[np.argsort(surest * verdict.confidence[row, columns], kind="stable")]
-            return {self.data.classes[c]: _opinion(verdict, row, int(c)) for c in columns}
-
-        return Completed(
-            name=split.names[row],
-            # What was held out of incompletely labelled images is no validation split to anyone else.
-            split="train" if split.truth is None else split.name,
-            observed=named(np.flatnonzero(observed == 1)),
-            absent=named(np.flatnonzero(observed == -1)),
-            proposed=opinions(verdict.proposed, surest=-1) if verdict else {},
-            proposed_absent=opinions(verdict.denied, surest=1) if verdict else {},
-            doubted=opinions(verdict.doubted, surest=1) if verdict else {},
-        )
-
-
-def _opinion(verdict: Verdict, row: int, column: int) -> Opinion:
-    said = {name: float(table[row, column]) for name, table in verdict.opinions.items()}
-    return Opinion(float(verdict.confidence[row, column]), said)
-
-
-def complete(request: Request, accelerator: Accelerator) -> Completion:
-    """The image set with its labels completed; nothing that was observed is taken away."""
-    data = request.data
-    _refuse_unanswerable(request)
-    said = _said(request, accelerator)
+def complete(task: LabelTask, accelerator: Accelerator) -> Completion:
+    """Return the image set with its labels completed; no observed label is taken away."""
+    _refuse_without_labels(task)
+    scores = _scores(task, accelerator)
+    data, options = task.data, task.options
     splits = {split.name: split for split in (data.train, data.val) if split.name == "train" or split.truth is None}
-    asked, on = _question(request, said)
-    if asked is None:
-        verdicts = {name: _without_labels(request, said[name], split) for name, split in splits.items()}
-        return Completion(data, verdicts, None)
-    weighing = weigh(on, asked, min_precision=request.min_precision, min_negative_precision=request.min_negative_precision)
-    return Completion(data, {name: _verdict(weighing, said[name], split) for name, split in splits.items()}, weighing)
+    target, target_scores = _target(task, scores)
+    if target is None:
+        proposals = {name: _rule_proposals(task, scores[name], split) for name, split in splits.items()}
+        return Completion(data, proposals, None, task.out)
+    fusion = fit_fusion(
+        target_scores,
+        target,
+        min_precision=options.min_precision,
+        min_negative_precision=options.min_negative_precision,
+    )
+    proposals = {name: _fused_proposals(fusion, scores[name], split) for name, split in splits.items()}
+    return Completion(data, proposals, fusion, task.out)
 
 
-def _said(request: Request, accelerator: Accelerator) -> dict[str, dict[str, npt.NDArray[np.float32]]]:
-    """Split name -> witness -> scores [N, C], of the training and validation images."""
-    data, config = request.data, request.config
-    said: dict[str, dict[str, npt.NDArray[np.float32]]] = {"train": {}, "val": {}}
-    if request.asks_teacher:
-        from aevlp.sources.damp import Damp
-
-        task = config.source_context(data.train, data.classes, request.root, accelerator, data.val)
-        source = config.method.source.make(task, config.source)
+def _scores(task: LabelTask, accelerator: Accelerator) -> dict[str, dict[str, npt.NDArray[np.float32]]]:
+    """Return split name -> predictor -> scores [N, C], for the training and validation images."""
+    data, config = task.data, task.config
+    scores: dict[str, dict[str, npt.NDArray[np.float32]]] = {"train": {}, "val": {}}
+    if task.uses_teacher:
+        context = config.source_context(data.train, data.classes, store_root(config.run.store), accelerator, data.val)
+        source = config.method.source.make(context, config.source)
         assert isinstance(source, Damp)
         if source.options.tune:
             source.fill()
         for split in (data.train, data.val):
-            said[split.name]["teacher"] = source.scores(split).numpy()
-    if request.run is not None and request.folds is not None:
-        from aevlp.inference.completion.folds import out_of_fold
+            scores[split.name]["teacher"] = source.scores(split).numpy()
+    if task.run is not None and task.options.folds is not None:
+        from aevlp.inference.completion.folds import out_of_fold  # imported here to keep the chain of imports short
 
-        found = out_of_fold(config, data, request.run, request.folds, accelerator)
-        said["train"]["model"], said["val"]["model"] = found
-    elif request.run is not None:
-        from aevlp.models.model_folder import load_classifier
-        from aevlp.training.evaluate import probabilities
-        from aevlp.training.user_features import inputs_for
-
-        classifier = load_classifier(request.run.model).to(accelerator.device)
-        sight = inputs_for(classifier, config.model.features, config.train.workers)
+        found = out_of_fold(config, data, task.run, task.options.folds, accelerator)
+        scores["train"]["model"], scores["val"]["model"] = found
+    elif task.run is not None:
+        classifier = load_classifier(task.run.model).to(accelerator.device)
+        inputs_of = inputs_for(classifier, config.model.features, config.train.workers)
         for split in (data.train, data.val):
-            said[split.name]["model"] = probabilities(classifier, sight(split), accelerator)
-    return said
+            scores[split.name]["model"] = probabilities(classifier, inputs_of(split), accelerator)
+    return scores
 
 
-def _weighed_on(request: Request) -> list[Split]:
-    """The images that witnesses are weighed on: completely labelled ones or, without them, all whose labels nobody was told."""
-    data = request.data
-    is_told = request.run is not None and request.folds is None
-    return [data.val] if is_told or data.val.truth is not None else [data.train, data.val]
+def _target_splits(task: LabelTask) -> list[Split]:
+    """Return the splits to fit on: fully labelled ones, or else all whose labels no predictor was trained on."""
+    data = task.data
+    knows_labels = task.run is not None and task.options.folds is None
+    return [data.val] if knows_labels or data.val.truth is not None else [data.train, data.val]
 
 
-def _refuse_unanswerable(request: Request) -> None:
-    """Refuses what cannot be done without any label, before the work begins."""
-    if any((split.evaluation_labels == 1).any() for split in _weighed_on(request)):
+def _refuse_without_labels(task: LabelTask) -> None:
+    """Refuse what cannot be done without any label, before the work begins."""
+    if any((split.evaluation_labels == 1).any() for split in _target_splits(task)):
         return
-    place = request.data.train.root
-    if request.min_precision is not None:
-        raise UserError(f"--min-precision: {place} has no label to measure a precision by; leave it out")
-    if request.asks_teacher and request.run is not None:
-        raise UserError(f"{place} has no label to weigh two witnesses by; choose one with --witness teacher or --witness model")
+    root = task.data.train.root
+    if task.options.min_precision is not None:
+        raise UserError(f"--min-precision: {root} has no label to measure a precision by; leave it out")
+    if task.uses_teacher and task.run is not None:
+        raise UserError(f"{root} has no label to weight two predictors by; choose one with --witness teacher or --witness model")
 
 
-def _question(request: Request, said: Mapping[str, Said]) -> tuple[Question | None, Said]:
-    """(what the witnesses can be weighed by, what they said of it); None: there is nothing."""
-    splits = _weighed_on(request)
+def _target(task: LabelTask, scores: Mapping[str, Scores]) -> tuple[FitTarget | None, Scores]:
+    """Return the target to fit the fusion to (None: there is no label), and the scores of the same images."""
+    splits = _target_splits(task)
     labels: Labels = np.concatenate([split.evaluation_labels for split in splits])
-    rows = np.unique(np.linspace(0, len(labels) - 1, JUDGED).round().astype(np.intp))
+    rows = np.unique(np.linspace(0, len(labels) - 1, FITTED_ON).round().astype(np.intp))
     observed = labels[rows]
-    on = {name: np.concatenate([said[split.name][name] for split in splits])[rows] for name in said["val"]}
+    on = {name: np.concatenate([scores[split.name][name] for split in splits])[rows] for name in scores["val"]}
     if splits[0].truth is not None:
-        rng = np.random.default_rng(seed_for(0, "weighing"))
-        asked = question(observed_like(_incomplete(request.data.train.observed), observed, rng), observed)
-        count = int(asked.mass.sum())
+        rng = np.random.default_rng(seed_for(0, "weighing"))  # another purpose would draw other labels
+        target = fit_target(observed_like(_incomplete(task.data.train.observed), observed, rng), observed)
+        count = int(target.positive_weight.sum())
     else:
         count = int((observed == 1).sum())
         if count == 0:
             return None, on
-        asked = estimated_question(on, observed, request.config.train.expected_positives)
+        target = estimated_fit_target(on, observed, task.config.train.expected_positives)
     if count < FEW:
-        log.warning("only %d labels to weigh by: confidences and their precision are little more than a guess", count)
-    return asked, on
+        log.warning("only %d labels to fit confidences to: they and their precision are little more than a guess", count)
+    return target, on
 
 
 def _incomplete(observed: Labels) -> Labels:
-    """The rows [M, C] that something is unknown of; all of them if there is none."""
-    is_open = (observed == 0).any(1)
-    return observed[is_open] if is_open.any() else observed
+    """Return the rows [M, C] with an unknown label; all rows if there is none."""
+    has_unknown = (observed == 0).any(1)
+    return observed[has_unknown] if has_unknown.any() else observed
 
 
-def _verdict(weighing: Weighing, said: Said, split: Split) -> Verdict:
-    confidence, opinions = weighing.confidence(said), weighing.opinions(said)
+def _fused_proposals(fusion: Fusion, scores: Scores, split: Split) -> Proposals:
+    confidence, alone = fusion.confidence(scores), fusion.confidence_alone(scores)
     unknown = split.observed == 0
     doubted = split.observed == 1
-    for name, table in opinions.items():
-        doubted &= table <= weighing.doubt[name]
-    if len(opinions) < 2:
-        doubted[:] = False  # one witness against an observed label is not enough
-    proposed = unknown & (confidence >= weighing.propose)
-    return Verdict(confidence, opinions, proposed, unknown & (confidence <= weighing.deny) & ~proposed, doubted)
+    for name, values in alone.items():
+        doubted &= values <= fusion.doubt[name]
+    if len(alone) < 2:
+        doubted[:] = False  # one predictor alone does not outweigh an observed label
+    proposed = unknown & (confidence >= fusion.propose)
+    return Proposals(confidence, alone, proposed, unknown & (confidence <= fusion.deny) & ~proposed, doubted)
 
 
-def _without_labels(request: Request, said: Said, split: Split) -> Verdict:
-    """The verdict where no label is known: by DAMP's rule on the mean scores of all draws, or by the thresholds of the run."""
-    if "teacher" in said:
-        from aevlp.damp.options import DampOptions
-
-        scores, options = said["teacher"].astype(np.float64), request.config.source
+def _rule_proposals(task: LabelTask, scores: Scores, split: Split) -> Proposals:
+    """Propose labels if none is known: by DAMP's rule on the mean scores of all draws, or by the run's thresholds."""
+    if "teacher" in scores:
+        options = task.config.source
         assert isinstance(options, DampOptions)
-        place = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
-        proposed = (place < options.top_k) & (scores >= options.global_threshold)
-        denied = place >= scores.shape[1] - int(options.negative_fraction * scores.shape[1] + 1e-9)
+        values = scores["teacher"].astype(np.float64)
+        rank = np.argsort(np.argsort(-values, axis=1, kind="stable"), axis=1)
+        proposed = (rank < options.top_k) & (values >= options.global_threshold)
+        denied = rank >= values.shape[1] - int(options.negative_fraction * values.shape[1] + 1e-9)
     else:
-        from aevlp.training.thresholds import read_thresholds
-
-        assert request.run is not None
-        thresholds = read_thresholds(request.run.thresholds, request.data.classes)
-        proposed = thresholds.above(said["model"])
-        scores = said["model"].astype(np.float64)
+        assert task.run is not None
+        thresholds = read_thresholds(task.run.thresholds, task.data.classes)
+        proposed = thresholds.above(scores["model"])
+        values = scores["model"].astype(np.float64)
         if thresholds.calibration is not None:
-            scores = thresholds.calibration(scores)
-        denied = scores <= ABSENT
+            values = thresholds.calibration(values)
+        denied = values <= ABSENT
     unknown = split.observed == 0
-    nothing = np.zeros(scores.shape, bool)
-    return Verdict(scores, dict.fromkeys(said, scores), proposed & unknown, denied & ~proposed & unknown, nothing)
+    nothing = np.zeros(values.shape, bool)
+    return Proposals(values, dict.fromkeys(scores, values), proposed & unknown, denied & ~proposed & unknown, nothing)

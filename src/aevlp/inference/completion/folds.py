@@ -1,14 +1,14 @@
-"""Out-of-fold probabilities: every training image is judged by a model that was not trained on its labels."""
+"""Out-of-fold probabilities: every training image is scored by a model that was not trained on its labels."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from accelerate import Accelerator
 
 from aevlp.config.config import Config
 from aevlp.core.seeds import seed_for
@@ -20,9 +20,6 @@ from aevlp.training.run import run
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.user_features import UserFeatures, inputs_for
 
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-
 log = logging.getLogger("aevlp")
 Probabilities = npt.NDArray[np.float32]
 
@@ -30,13 +27,12 @@ Probabilities = npt.NDArray[np.float32]
 def out_of_fold(
     config: Config, data: Dataset, base: RunFolder, folds: int, accelerator: Accelerator
 ) -> tuple[Probabilities, Probabilities]:
-    """Float32 [N, C] of the training and of the validation images.
+    """Return out-of-fold probabilities of the training and of the validation images, float32 [N, C] each.
 
-    One training per fold, as the run's, into `folds/` of the run; what an earlier call has finished there is taken as it is.
-    A validation image is judged by one of the models, as a training image is, so that what is learnt on the one holds for the
-    other.
+    Each fold is trained like the run, into `folds/` of the run; a fold that an earlier call has finished there is not trained
+    again. Each validation image is scored by one of the models, as a training image is, so that what is fitted on the one
+    holds for the other.
     """
-
     config = replace(config, run=replace(config.run, report=False))
     splits = (data.train, data.val)
     fold_of = [_folds(len(split.names), folds, config.run.seed) for split in splits]
@@ -44,33 +40,33 @@ def out_of_fold(
     features = "" if config.model.features is None else UserFeatures(config.model.features).fingerprint()
     for fold in range(folds):
         others = Dataset(data.classes, data.train.part(np.flatnonzero(fold_of[0] != fold)), data.val, None)
-        at = RunFolder(base.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others, features)}")
-        if at.read_result() is None:
-            log.info("fold %d of %d: training into %s", fold + 1, folds, at.path)
-            train_fold(config, others, at, accelerator, resume=at.config.is_file())
-        classifier = load_classifier(at.model).to(accelerator.device)
-        sight = inputs_for(classifier, config.model.features, config.train.workers)
+        folder = RunFolder(base.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others, features)}")
+        if folder.read_result() is None:
+            log.info("fold %d of %d: training into %s", fold + 1, folds, folder.path)
+            train_fold(config, others, folder, accelerator, resume=folder.config.is_file())
+        classifier = load_classifier(folder.model).to(accelerator.device)
+        inputs_of = inputs_for(classifier, config.model.features, config.train.workers)
         for split, own, table in zip(splits, fold_of, found, strict=True):
             rows = np.flatnonzero(own == fold)
             if len(rows):
-                table[rows] = probabilities(classifier, sight(split.part(rows)), accelerator)
+                table[rows] = probabilities(classifier, inputs_of(split.part(rows)), accelerator)
     return found[0], found[1]
 
 
 def train_fold(config: Config, data: Dataset, folder: RunFolder, accelerator: Accelerator, *, resume: bool) -> None:
-    """Train one fold's model, or continue with it; `result.json` in its folder says that it is done."""
+    """Train one fold's model, or resume its training; `result.json` in its folder marks it as finished."""
     with run(config, data, folder, accelerator, resume=resume) as trained:
         write_result(trained, evaluate_best(trained))
 
 
 def _folds(count: int, folds: int, seed: int) -> npt.NDArray[np.intp]:
-    """[count]: the fold 0..folds-1 of each image; their sizes differ by at most one."""
+    """Return the fold 0..folds-1 of each image, [count]; the sizes of the folds differ by at most one."""
     return np.random.default_rng(seed_for(seed, "folds")).permutation(count) % folds
 
 
 def _key(config: Config, data: Dataset, features: str = "") -> str:
-    """Names the training: another one has another folder. `features` names the user's own, if it is on such."""
-    # What decides only where and how fast things are computed does not make it another one.
+    """Return a name for the training, so that another training has another folder. `features` names the user's, if any."""
+    # Options that decide only where and how fast things are computed are left out.
     alike = replace(config, train=replace(config.train, workers=1), teacher=replace(config.teacher, batch_size=None))
     settings = {key: value for key, value in alike.as_recipe().items() if key not in ("recipe", "device", "store")}
     return blake2b(f"{settings} {data_fingerprint(data)}{features}".encode(), digest_size=6).hexdigest()

@@ -1,20 +1,36 @@
-"""The web application: which addresses there are, and what wrong requests are told."""
+"""The web application: its addresses, its page, and the answers to wrong requests."""
 
 from __future__ import annotations
 
+import base64
+import logging
+import socket
+from dataclasses import asdict
+from hashlib import sha256
+from importlib.resources import files
 from typing import Annotated, Any
 
+import torch
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import ClientDisconnect
 
-from aevlp.inference.serve.answers import About, Answer
-from aevlp.inference.serve.page import page
+from aevlp.core.engine import make_accelerator
+from aevlp.core.errors import UserError
+from aevlp.core.processes import EngineOptions
+from aevlp.inference.model_location import ModelLocation
+from aevlp.inference.options import ServeOptions
+from aevlp.inference.predictor import TrainedModel
+from aevlp.inference.serve.schema import ModelInfo, PredictResponse, model_info
+from aevlp.inference.serve.server import is_local, serve_until_stopped, url_of
 from aevlp.inference.serve.service import Service
-from aevlp.inference.serve.uploads import FIELD, Refusal, read_uploads
+from aevlp.inference.serve.uploads import FIELD, Refusal, limits_for, megabytes, read_uploads
 
-MOST_IN_HAND = 32  # requests: each may have all the bytes that one may bring in memory
+log = logging.getLogger("aevlp")
+MOST_REQUESTS = 32  # at once: each may hold the largest request in memory
 FORM: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -33,53 +49,72 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the form is damaged"},
     413: {"description": "an image, or the request, is too large"},
     415: {"description": "not a form"},
-    422: {"description": "no image, an unknown field, or calibration asked of a model without one"},
+    422: {"description": "no image, an unknown field, or calibration requested of a model without one"},
     503: {"description": "too many requests at once"},
 }
 
 
-def make_app(service: Service, about: About) -> FastAPI:
-    """The application for a model. Its documentation pages are off, as they load scripts from elsewhere."""
-    app = FastAPI(title=f"aevlp: {about.name}", version=about.version, docs_url=None, redoc_url=None)
+def serve_model(location: ModelLocation, listener: socket.socket, options: ServeOptions, engine: EngineOptions) -> None:
+    """Serve the model at a listening socket until the process is told to stop."""
+    device = make_accelerator(engine).device
+    model = TrainedModel(location, device=device, precision=engine.precision)
+    try:
+        model.require_images()
+    except UserError:
+        raise UserError(f"{location.given}: was trained on features and cannot look at images; serve a run on images") from None
+    info = model_info(location, model, limits_for(options.max_megabytes))
+    service = Service(model, workers=options.workers, cores=torch.get_num_threads() if device.type == "cpu" else 1)
+    app = make_app(service, info)
+    if model.thresholds is None:
+        log.warning("%s has no thresholds, so no labels are given: aevlp thresholds RUN DATA makes them", location.given)
+    if not is_local(listener):
+        log.warning("everyone who can reach %s can use it: there is no password", url_of(listener))
+    log.info("serving %s at %s (Ctrl-C ends it)", location.given, url_of(listener))
+    try:
+        serve_until_stopped(app, listener)
+    finally:
+        service.close()
+
+
+def make_app(service: Service, info: ModelInfo) -> FastAPI:
+    """Return the application for a model. FastAPI's documentation pages are off, because they load scripts from elsewhere."""
+    app = FastAPI(title=f"aevlp: {info.name}", version=info.version, docs_url=None, redoc_url=None)
     app.add_exception_handler(Refusal, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_values)
-    shown = page(about)
-    in_hand = 0
+    page = render_page(info)
+    open_requests = 0
 
     @app.get("/", include_in_schema=False)
-    async def the_page() -> HTMLResponse:
-        return HTMLResponse(shown.text, headers=shown.headers)
+    async def show_page() -> HTMLResponse:
+        return page
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """Says that the service is there."""
+        """Confirm that the service runs."""
         return {"status": "ok"}
 
     @app.get("/api/model")
-    async def model() -> About:
-        """What the model is."""
-        return about
+    async def model() -> ModelInfo:
+        """Describe the model."""
+        return info
 
     @app.post("/api/predict", openapi_extra=FORM, responses=REFUSALS)
     async def predict(
         request: Request, calibrated: Annotated[bool, Query(description="correct the probabilities; labels stay")] = False
-    ) -> Answer:
-        """What the model says of one or more images."""
-        nonlocal in_hand
-        if calibrated and about.calibration is None:
+    ) -> PredictResponse:
+        """Predict the labels of one or more images."""
+        nonlocal open_requests
+        if calibrated and info.calibration is None:
             raise Refusal(422, "this model has no calibration; ask without calibrated=true")
-        if in_hand >= MOST_IN_HAND:
+        if open_requests >= MOST_REQUESTS:
             raise Refusal(503, "too many requests at once; try again in a moment")
-        in_hand += 1
+        open_requests += 1
         try:
-            head = request.headers
-            kind, length = head.get("content-type", ""), head.get("content-length")
-            uploads = await read_uploads(kind, length, request.stream(), about.limits)
-            return await service.answer(uploads, calibrated=calibrated)
+            return await service.predict(await read_uploads(request, info.limits), calibrated=calibrated)
         except ClientDisconnect:
             raise Refusal(400, "the form breaks off before its end; send it again") from None
         finally:
-            in_hand -= 1
+            open_requests -= 1
 
     return app
 
@@ -90,7 +125,36 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 async def _refuse_values(request: Request, error: Exception) -> Response:
-    """One line in the place of the framework's list of structures."""
+    """Answer with one line instead of FastAPI's list of structures."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     return JSONResponse({"detail": f"{first['loc'][-1]}: {first['msg']}, not {first.get('input')!r}"}, 422)
+
+
+def render_page(info: ModelInfo) -> HTMLResponse:
+    """Return the page for people: one HTML text that needs no other file and may contact only this service."""
+    package = "aevlp.inference.serve"
+    environment = Environment(
+        loader=PackageLoader(package), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    script, own_style = ((files(package) / "templates" / name).read_text("utf-8") for name in ("page.js", "page.css"))
+    style = (files("aevlp.reports") / "templates" / "style.css").read_text("utf-8")  # it looks like the reports
+    text = environment.get_template("page.html.j2").render(
+        about=info,
+        facts=asdict(info),
+        size=megabytes(info.limits.file_bytes),
+        script=Markup(script),
+        style=Markup(style + own_style),
+    )
+    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; img-src blob: data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    headers = {
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",  # the next model may be served at the same address
+    }
+    return HTMLResponse(text, headers=headers)

@@ -1,4 +1,4 @@
-"""The address that a service listens at, and its life until it is told to end."""
+"""The socket that the service listens at, and the web server's life until it is told to stop."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from aevlp.core.errors import UserError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-LAST_REQUESTS = 10  # seconds that are left to them at the end
-WAITING = 128  # connections
+SHUTDOWN_SECONDS = 10  # for the requests that are still open
+BACKLOG = 128  # connections that wait to be accepted
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens already, so that nobody else can take the port from here on; refused if it cannot be had.
+    """Return a socket that listens already, so that no other program can take the port; refuse an address that cannot be used.
 
-    Port 0: any that is free.
+    Port 0: any free one.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -33,43 +33,43 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(WAITING)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise UserError(f"--port {port}: in use by another program; choose another, or 0 for any that is free") from None
+            raise UserError(f"--port {port}: in use by another program; choose another, or 0 for any free one") from None
         if error.errno in (errno.EACCES, errno.EPERM):
-            raise UserError(f"--port {port}: not allowed to this user; choose one from 1024 on") from None
-        raise UserError(f"--host {host}: cannot be listened at ({error.strerror}); use an address of this machine") from None
+            raise UserError(f"--port {port}: this user may not use it; choose one from 1024 on") from None
+        raise UserError(f"--host {host}: cannot listen there ({error.strerror}); use an address of this machine") from None
     return listener
 
 
 def url_of(listener: socket.socket) -> str:
-    """Where a browser finds it."""
+    """Return the address for a browser."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def is_local(listener: socket.socket) -> bool:
-    """Whether only programs on this machine can reach it."""
+    """Return whether only programs on this machine can reach the socket."""
     return ip_address(listener.getsockname()[0].split("%")[0]).is_loopback
 
 
-def serve_until_told(app: FastAPI, listener: socket.socket) -> None:
-    """Answers requests until Ctrl-C or SIGTERM, then finishes those in hand."""
-    import uvicorn
+def serve_until_stopped(app: FastAPI, listener: socket.socket) -> None:
+    """Answer requests until Ctrl-C or SIGTERM, then finish the open ones."""
+    import uvicorn  # an optional extra
 
-    # No log of its own: what goes wrong still reaches standard error.
+    # Without a log of its own, its errors still reach standard error.
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=LAST_REQUESTS
+        app, log_config=None, access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=SHUTDOWN_SECONDS
     )
-    with _told_to_end_is_done():
+    with _signals_end_well():
         uvicorn.Server(config).run(sockets=[listener])
 
 
 @contextmanager
-def _told_to_end_is_done() -> Iterator[None]:
-    """A signal to end, which the server hands on after it has ended in order, is then no failure."""
+def _signals_end_well() -> Iterator[None]:
+    """Within it, SIGINT and SIGTERM exit with 0: uvicorn raises them again after its shutdown."""
     before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

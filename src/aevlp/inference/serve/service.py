@@ -1,59 +1,97 @@
-"""The model at work for many requests: images are read by a few threads, and one thread asks the model."""
+"""The model behind the service: several threads decode uploaded images, and one thread runs the model."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from io import BytesIO
 from math import ceil
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
-from aevlp.data.images import BadImage
+from aevlp.data.images import BadImage, upright_rgb
 from aevlp.inference.predictor import TrainedModel, in_batches
-from aevlp.inference.serve.answers import Answer, Labelled, Unreadable
-from aevlp.inference.serve.pictures import picture
+from aevlp.inference.serve.schema import ImagePrediction, PredictResponse, UnreadableImage
 from aevlp.inference.serve.uploads import Upload
+
+# Formats of pixels only: decoders of others can start programs (EPS), or they hold no photographs.
+IMAGE_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+MOST_PIXELS = Image.MAX_IMAGE_PIXELS or 89_478_485
+"""PIL's own limit against small files that decode to huge images."""
 
 
 class Service:
-    """Labels uploaded images. `workers` threads read them; `cores` is how many batches the model's device does side by side."""
+    """Labels uploaded images. `workers` threads decode them; `cores` batches run side by side on the model's device."""
 
     def __init__(self, model: TrainedModel, *, workers: int, cores: int) -> None:
         self._model, self._cores, self._size = model, cores, model.image_size
         self._readers = ThreadPoolExecutor(workers, "reader")
-        self._asker = ThreadPoolExecutor(1, "asker")  # one at a time: a pass takes all cores, and sets torch's threads
+        # One request at a time: a forward pass uses all cores, and sets torch's threads.
+        self._runner = ThreadPoolExecutor(1, "model")
 
-    async def answer(self, uploads: Sequence[Upload], *, calibrated: bool = False) -> Answer:
-        """What the model says of the images, without holding up the event loop. Labels do not depend on `calibrated`."""
+    async def predict(self, uploads: Sequence[Upload], *, calibrated: bool = False) -> PredictResponse:
+        """Predict labels for images without blocking the event loop. Labels do not depend on `calibrated`."""
         loop = asyncio.get_running_loop()
         read = await asyncio.gather(*(loop.run_in_executor(self._readers, self._read, upload) for upload in uploads))
-        errors = [
-            Unreadable(upload.name, one.reason) for upload, one in zip(uploads, read, strict=True) if isinstance(one, BadImage)
-        ]
-        good = [(upload.name, one) for upload, one in zip(uploads, read, strict=True) if isinstance(one, Image.Image)]
-        return Answer(await loop.run_in_executor(self._asker, self._labelled, good, calibrated), errors)
+        named = [(upload.name, result) for upload, result in zip(uploads, read, strict=True)]
+        errors = [UnreadableImage(name, result.reason) for name, result in named if isinstance(result, BadImage)]
+        images = [(name, result) for name, result in named if isinstance(result, Image.Image)]
+        return PredictResponse(await loop.run_in_executor(self._runner, self._predictions, images, calibrated), errors)
 
     def close(self) -> None:
-        """Ends the threads, after what they have in hand."""
-        for pool in (self._readers, self._asker):
+        """End the threads after their current work."""
+        for pool in (self._readers, self._runner):
             pool.shutdown(cancel_futures=True)
 
     def _read(self, upload: Upload) -> Image.Image | BadImage:
         try:
-            return picture(upload.content, self._size)
+            return decode(upload.content, self._size)
         except BadImage as error:
             return error
 
-    def _labelled(self, pictures: Sequence[tuple[str, Image.Image]], calibrated: bool) -> list[Labelled]:
-        model, names = self._model, iter([name for name, _ in pictures])
-        batch = max(1, min(model.usual_batch, ceil(len(pictures) / self._cores)))
-        said = []
-        for found in model.stream(in_batches([image for _, image in pictures], batch), workers=1):
-            labels = model.labels_of(found.probabilities) if model.thresholds is not None else [None] * len(found.images)
-            shown = model.calibrated(found.probabilities) if calibrated else found.probabilities
+    def _predictions(self, images: Sequence[tuple[str, Image.Image]], calibrated: bool) -> list[ImagePrediction]:
+        model, names = self._model, iter([name for name, _ in images])
+        batch = max(1, min(model.usual_batch, ceil(len(images) / self._cores)))
+        predictions = []
+        for output in model.stream(in_batches([image for _, image in images], batch), workers=1):
+            labels = model.labels_of(output.probabilities) if model.thresholds is not None else [None] * len(output.images)
+            shown = model.calibrated(output.probabilities) if calibrated else output.probabilities
             for given, row in zip(labels, shown.tolist(), strict=True):
-                # Seven digits, as in what `aevlp predict` writes: more would be noise in a float32.
+                # Seven digits, as `aevlp predict` writes them: more would be noise in a float32.
                 rounded = {name: float(f"{p:.7g}") for name, p in zip(model.classes, row, strict=True)}
-                said.append(Labelled(next(names), given, rounded))
-        return said
+                predictions.append(ImagePrediction(next(names), given, rounded))
+        return predictions
+
+
+def decode(content: bytes, size: int) -> Image.Image:
+    """Return an uploaded image as RGB, size x size: the pixels that `aevlp predict` uses. Raise BadImage if it cannot be read."""
+    try:
+        with Image.open(BytesIO(content), formats=_known_formats()) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise Image.DecompressionBombError
+            image.load()
+            return upright_rgb(image).resize((size, size), Image.Resampling.BICUBIC)
+    except Exception as error:  # decoders raise nearly anything on a broken file
+        raise BadImage(_reason(content, error)) from error
+
+
+@cache
+def _known_formats() -> tuple[str, ...]:
+    """Return the formats that this installation of PIL can read."""
+    Image.init()
+    return tuple(name for name in IMAGE_FORMATS if name in Image.OPEN)
+
+
+def _reason(content: bytes, error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if not content:
+        return "an empty file"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"too many pixels (more than {MOST_PIXELS:,})"
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image, or of an unknown format"
+    if "truncated" in text.lower() or isinstance(error, EOFError):
+        return "truncated: the end of the file is missing"
+    return f"damaged ({text or type(error).__name__})"

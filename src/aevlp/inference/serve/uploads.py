@@ -1,21 +1,37 @@
-"""Uploaded files, out of the body of a request: in memory and nowhere else, within limits.
+"""Uploaded files from the body of a request: in memory only, within limits.
 
-The form parser of the web framework puts larger files on disk and knows no limit on their size; this one does neither.
+Starlette's form parser (`request.form`) cannot enforce these limits: its `max_part_size` holds for text fields only. It accepts a
+file of any size and moves it to disk from 1 MB on. This parser stops keeping bytes as soon as a file is too large, and reads no
+more than the largest request.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
 from dataclasses import dataclass
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
-
-from aevlp.inference.serve.answers import Limits
+from starlette.requests import Request
 
 FIELD = "files"
-AROUND = 2_000  # bytes that a form may have for each file beside the file itself
+FORM_BYTES = 2_000  # that a form may have for each file beside the file itself
 LONGEST_HEADER = 1_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a request."""
+
+    files: int
+    file_bytes: int
+    """Of one image."""
+    request_bytes: int
+    """Of all images together: they are in memory until the request is answered."""
+
+
+def limits_for(megabytes: int) -> Limits:
+    """Return the limits for images of at most so many million bytes each."""
+    return Limits(files=32, file_bytes=megabytes * 1_000_000, request_bytes=5 * megabytes * 1_000_000)
 
 
 class Refusal(Exception):
@@ -34,44 +50,42 @@ class Upload:
     content: bytes
 
 
-async def read_uploads(content_type: str, length: str | None, body: AsyncIterable[bytes], limits: Limits) -> list[Upload]:
-    """The files of a form, at least one; refused if it is none, or if there is too much in it.
-
-    `content_type` and `length` are the request's headers.
-    """
-    kind, options = parse_options_header(content_type)
+async def read_uploads(request: Request, limits: Limits) -> list[Upload]:
+    """Return the files of a form, at least one; refuse anything else, and a form beyond the limits."""
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise Refusal(415, f"send a form, multipart/form-data, with images in the field {FIELD}")
-    most = limits.request_bytes + limits.files * AROUND
-    too_much = Refusal(413, f"the request has more than {megabytes(limits.request_bytes)}; send fewer images at once")
-    if length is not None and length.isdecimal() and int(length) > most:
-        raise too_much
+    most = limits.request_bytes + limits.files * FORM_BYTES
+    too_large = Refusal(413, f"the request has more than {megabytes(limits.request_bytes)}; send fewer images at once")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise too_large
     form = _Form(options[b"boundary"], limits)
     received = 0
-    async for piece in body:
+    async for piece in request.stream():
         received += len(piece)
         if received > most:
-            raise too_much
-        form.take(piece)
+            raise too_large
+        form.feed(piece)
     return form.files()
 
 
 def megabytes(count: int) -> str:
-    """A number of bytes for people: '20 MB'."""
+    """Return a number of bytes as text: '20 MB'."""
     return f"{count / 1e6:g} MB"
 
 
 class _Form:
-    """Takes in a form, piece by piece.
+    """Collects the files of a form, piece by piece.
 
-    What is wrong with its content is said at the end: who is interrupted while sending may never read the answer.
+    Wrong content is refused at the end: a client that is interrupted while it sends may never read the answer.
     """
 
     def __init__(self, boundary: bytes, limits: Limits) -> None:
         self._limits = limits
         self._files: list[Upload] = []
         self._refusal: Refusal | None = None
-        self._is_whole = False
+        self._is_complete = False
         self._header, self._value = bytearray(), bytearray()
         self._name: str | None = None
         self._content = bytearray()
@@ -84,7 +98,7 @@ class _Form:
                     "on_header_value": lambda data, start, end: self._extend(self._value, data[start:end]),
                     "on_header_end": self._end_header,
                     "on_headers_finished": self._end_headers,
-                    "on_part_data": self._take_content,
+                    "on_part_data": self._add_content,
                     "on_part_end": self._end_part,
                     "on_end": self._end,
                 },
@@ -92,18 +106,18 @@ class _Form:
         except FormParserError as error:
             raise _damaged(error) from error
 
-    def take(self, piece: bytes) -> None:
-        """Takes in the next bytes; refused if they are no form."""
+    def feed(self, piece: bytes) -> None:
+        """Parse the next bytes; refuse bytes that are not a form."""
         try:
             self._parser.write(piece)
         except FormParserError as error:
             raise _damaged(error) from error
 
     def files(self) -> list[Upload]:
-        """What was sent, after the last piece."""
+        """Return the files, after the last piece."""
         if self._refusal is not None:
             raise self._refusal
-        if not self._is_whole:
+        if not self._is_complete:
             raise Refusal(400, "the form breaks off before its end; send it again")
         if not self._files:
             raise Refusal(422, f"no image was sent; send images in the field {FIELD}")
@@ -111,7 +125,7 @@ class _Form:
 
     def _refuse(self, status: int, detail: str) -> None:
         self._refusal = self._refusal or Refusal(status, detail)
-        self._files.clear()  # nobody will ask for them
+        self._files.clear()  # frees the memory
 
     def _begin_part(self) -> None:
         self._name, self._content = None, bytearray()
@@ -138,7 +152,7 @@ class _Form:
         if self._name and len(self._files) == self._limits.files:
             self._refuse(413, f"more than {self._limits.files} images in one request; send fewer at once")
 
-    def _take_content(self, data: bytes, start: int, end: int) -> None:
+    def _add_content(self, data: bytes, start: int, end: int) -> None:
         if self._refusal is not None or self._name is None:
             return
         self._content += data[start:end]
@@ -148,13 +162,13 @@ class _Form:
             self._refuse(413, f"{self._name}: has more than {limit}; send it smaller")
 
     def _end_part(self) -> None:
-        # A browser sends a file without a name for a form in which none was chosen.
+        # A browser sends a file without a name if none was chosen in the form.
         if self._refusal is None and self._name:
             self._files.append(Upload(self._name, bytes(self._content)))
         self._content = bytearray()
 
     def _end(self) -> None:
-        self._is_whole = True
+        self._is_complete = True
 
 
 def _damaged(error: FormParserError) -> Refusal:

@@ -17,8 +17,8 @@ from aevlp.experiments.bench.registry import Bench, Measurement, rates, register
 from aevlp.experiments.bench.timing import Ratio, side_by_side
 from aevlp.experiments.demo.scenes import CLASSES
 from aevlp.inference.model_location import locate_model
-from aevlp.inference.predict import answers, write_predictions
-from aevlp.inference.prediction_formats import FORMATS
+from aevlp.inference.predict import predict_batches, write_predictions
+from aevlp.inference.prediction_formats import PREDICTION_FORMATS
 from aevlp.inference.predictor import TrainedModel
 from aevlp.models.classifier import build_classifier
 from aevlp.models.model_folder import save_classifier
@@ -47,11 +47,13 @@ def predict(
     folder = _save_model(bench.folder / "model", save_resnet(bench.folder / "resnet", side=side, **backbone), side)
     device = bench.accelerator.device
     model = TrainedModel(locate_model(folder), device=device, precision="fp32")
-    layout = FORMATS["csv"](model.classes, has_labels=False)
+    layout = PREDICTION_FORMATS["csv"](model.classes, has_labels=False)
 
     def from_files() -> None:
         with (bench.folder / "found.csv").open("w", encoding="utf-8") as file:
-            write_predictions(answers(model, names, bench.accelerator, workers=workers), layout, file.write, lambda _: None)
+            write_predictions(
+                predict_batches(model, names, bench.accelerator, workers=workers), layout, file.write, lambda _: None
+            )
 
     against = {
         f"bare model, {LARGE} images at once": bare_model(folder, images, LARGE, side, device),

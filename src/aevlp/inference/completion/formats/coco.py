@@ -1,7 +1,7 @@
 """COCO annotations, each label as a box around the whole image.
 
-An annotation has a `score` and, beside it, the attributes of `scored`. An image has its `split`, and under `neg_category_ids`,
-as in LVIS, the categories that it does not have.
+An annotation has a `score` and the attributes of `scored`. An image has its `split` and, under `neg_category_ids` as in LVIS,
+the categories that it does not have.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+from PIL import Image
+
 from aevlp import __version__
 from aevlp.core.errors import one_line
-from aevlp.inference.completion.formats.labels import negatives, scored
-from aevlp.inference.completion.formats.registry import register_format
-from aevlp.inference.completion.formats.target import Target
-from aevlp.inference.completion.formats.text import as_json, separated
+from aevlp.core.threads import in_threads
+from aevlp.data.images import ORIENTATION, BadImage
+from aevlp.inference.completion.formats.encoding import as_json, scored, separated
+from aevlp.inference.completion.formats.registry import LabelFile, register_format
 from aevlp.inference.completion.records import Completed
 
 TURNED = (5, 6, 7, 8)
@@ -28,36 +30,36 @@ AT_A_TIME = 256
 
 
 @register_format("coco", ".json")
-def write(target: Target, records: Iterable[Completed], file: IO[bytes]) -> None:
-    """Writes one object; the annotations wait in an unnamed file beside it until all images are written."""
-    category = {name: index for index, name in enumerate(target.classes, 1)}
+def write(file: LabelFile, records: Iterable[Completed], stream: IO[bytes]) -> None:
+    """Write one object; an unnamed file holds the annotations until all images are written."""
+    category = {name: index for index, name in enumerate(file.classes, 1)}
     info = {"description": "labels completed by aevlp", "version": __version__}
     categories = [{"id": index, "name": name} for name, index in category.items()]
-    file.write(b'{"info": ' + as_json(info) + b',\n"licenses": [],\n"categories": ' + as_json(categories) + b',\n"images": [\n')
-    with TemporaryFile(dir=target.out.parent) as waiting:
+    stream.write(b'{"info": ' + as_json(info) + b',\n"licenses": [],\n"categories": ' + as_json(categories) + b',\n"images": [\n')
+    with TemporaryFile(dir=file.out.parent) as waiting:
         ids = count(1)
 
         def images() -> Iterator[bytes]:
-            for image_id, (record, size) in enumerate(_with_sizes(target, records), 1):
+            for image_id, (record, size) in enumerate(_with_sizes(file, records), 1):
                 for annotation in _annotations(record, size, category):
                     number = next(ids)
                     waiting.write(b",\n" * (number > 1) + as_json({"id": number, "image_id": image_id, **annotation}))
                 yield as_json(
                     {
                         "id": image_id,
-                        "file_name": target.relative(record.name),
+                        "file_name": file.relative(record.name),
                         "width": size[0],
                         "height": size[1],
                         "split": record.split,
-                        "neg_category_ids": [category[name] for name in negatives(record)],
+                        "neg_category_ids": [category[name] for name in record.negatives],
                     }
                 )
 
-        file.writelines(separated(images()))
-        file.write(b'\n],\n"annotations": [\n')
+        stream.writelines(separated(images()))
+        stream.write(b'\n],\n"annotations": [\n')
         waiting.seek(0)
-        shutil.copyfileobj(waiting, file)
-    file.write(b"\n]}\n")
+        shutil.copyfileobj(waiting, stream)
+    stream.write(b"\n]}\n")
 
 
 def _annotations(record: Completed, size: tuple[int, int], category: dict[str, int]) -> Iterator[dict[str, Any]]:
@@ -66,38 +68,30 @@ def _annotations(record: Completed, size: tuple[int, int], category: dict[str, i
         yield {"category_id": category[name], **whole, "score": score, **attributes}
 
 
-def _with_sizes(target: Target, records: Iterable[Completed]) -> Iterator[tuple[Completed, tuple[int, int]]]:
-    from aevlp.core.threads import in_threads
-
+def _with_sizes(file: LabelFile, records: Iterable[Completed]) -> Iterator[tuple[Completed, tuple[int, int]]]:
     remaining = iter(records)
     while some := list(islice(remaining, AT_A_TIME)):
-        yield from zip(some, in_threads(upright_size, [target.path(record.name) for record in some], None), strict=True)
+        yield from zip(some, in_threads(upright_size, [file.path(record.name) for record in some], None), strict=True)
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Width and height as seen, with the EXIF orientation applied; of most kinds, only the header is read."""
-    from PIL import Image
-
-    from aevlp.data.images import BadImage
-
+    """Return width and height with the EXIF orientation applied; for most formats only the header is read."""
     try:
         with Image.open(path) as image:
             if not _is_turned(image):
                 return image.size
             if image.format == "TIFF":
-                image.load()  # which turns it, of all kinds only this one
+                image.load()  # PIL turns this format alone when it loads it
                 return image.size
             return image.size[::-1]
     except Exception as error:  # decoders raise nearly anything on a broken file
         reason = one_line(error)
-    # Out here, the error has none of the system's behind it, which would be taken for one of the file being written.
+    # Raised outside of the handler: an OSError as its context would be taken for an error of the file being written.
     raise BadImage(f"{path}: {reason}; replace or remove the file", reason)
 
 
-def _is_turned(image: Any) -> bool:
-    from aevlp.data.images import ORIENTATION
-
+def _is_turned(image: Image.Image) -> bool:
     try:
         return image.getexif().get(ORIENTATION) in TURNED
-    except Exception:  # broken metadata: the image is taken as it is
+    except Exception:  # broken metadata does not matter
         return False

@@ -1,70 +1,128 @@
-"""The registry of formats, and which of them a file is to be written in. A format's file registers itself with one line."""
+"""The registry of label formats, and the file that a format writes. A format's file registers itself with one line."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePath
 from typing import IO
 
-from aevlp.core.errors import UserError, did_you_mean
-from aevlp.core.registry import summary_of
-from aevlp.inference.completion.formats.target import Target
+from aevlp.core.errors import UserError
+from aevlp.core.files import whole_file
+from aevlp.core.registry import Registry, summary_of
 from aevlp.inference.completion.records import Completed
-
-OPTION = "--out-format"
-"""What the user types to choose one; `--format` is about the image set that is read."""
-
-Writer = Callable[[Target, Iterable[Completed], IO[bytes]], None]
-Check = Callable[[Target], None]
 
 
 @dataclass(frozen=True)
-class Format:
-    """A registered format: what it is called, how its files end, what writes them."""
+class LabelFile:
+    """A file of completed labels to write, and the image set that it describes."""
+
+    out: Path
+    root: Path
+    """Folder that the images' names are relative to."""
+    classes: tuple[str, ...]
+    """All classes of the image set, in its order."""
+    image_prefix: str | None = None
+    """Beginning of an image's address, in a format of addresses; None: the format's own."""
+
+    # Links are resolved in these two: `..` counts from a link's target, not from the link.
+    @cached_property
+    def _root(self) -> Path:
+        return self.root.resolve()
+
+    @cached_property
+    def _folder(self) -> Path:
+        return self.out.parent.resolve()
+
+    def path(self, name: str) -> Path:
+        """Return the image's absolute path, without any `..`."""
+        path = self._root / name
+        return path.parent.resolve() / path.name if ".." in PurePath(name).parts else path
+
+    def relative(self, name: str, folder: Path | None = None) -> str:
+        """Return the image's path relative to a folder (default: the file's), with forward slashes."""
+        return PurePath(os.path.relpath(self.path(name), folder or self._folder)).as_posix()
+
+    @property
+    def parent(self) -> Path:
+        """The folder that contains the image set's folder."""
+        return self._root.parent
+
+
+Writer = Callable[[LabelFile, Iterable[Completed], IO[bytes]], None]
+Check = Callable[[LabelFile], None]
+
+
+@dataclass(frozen=True)
+class LabelFormat:
+    """A registered format: its name, the suffix of its files, and the function that writes them."""
 
     name: str
     suffix: str
-    write: Writer
-    check: Check
-    """Refuses, before any work, what the format cannot say."""
+    writer: Writer
+    checker: Check | None
+    """Refuses what the format cannot express."""
     takes_prefix: bool
-    """Whether images are named by addresses, which may begin with another prefix."""
+    """The format names images by addresses, which may begin with another prefix."""
 
     @property
     def summary(self) -> str:
-        """What it is, in a line: the first of its file."""
-        return summary_of(self.write)
+        """The first line of the format's own file."""
+        return summary_of(self.writer)
+
+    def check_path(self, out: Path, image_prefix: str | None = None) -> None:
+        """Refuse a file that exists, a folder that cannot be written to, and a prefix for a format without addresses."""
+        if image_prefix is not None and not self.takes_prefix:
+            takers = ", ".join(other.name for other in LABEL_FORMATS.values() if other.takes_prefix)
+            raise UserError(f"--image-prefix does not belong to the format {self.name}, only to: {takers}; leave it out")
+        if out.exists():
+            raise UserError(f"--out {out}: exists; remove it or choose another name")
+        folder = next(folder for folder in out.absolute().parents if folder.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise UserError(f"--out {out}: nothing can be written in {folder}; choose another place")
+
+    def check(self, file: LabelFile) -> None:
+        """Refuse, before any work, whatever would keep the labels of an image set from being written."""
+        self.check_path(file.out, file.image_prefix)
+        if self.checker is not None:
+            self.checker(file)
+
+    def write(self, file: LabelFile, records: Iterable[Completed]) -> None:
+        """Write the records, one at a time as they come. The file appears when it is complete."""
+        with whole_file(file.out) as stream:
+            self.writer(file, records, stream)
 
 
-FORMATS: dict[str, Format] = {}
+LABEL_FORMATS: Registry[LabelFormat] = Registry("format")
 
 
 def register_format(
-    name: str, suffix: str, *, check: Check = lambda target: None, takes_prefix: bool = False
+    name: str, suffix: str, *, check: Check | None = None, takes_prefix: bool = False
 ) -> Callable[[Writer], Writer]:
-    """A decorator that enters a function that writes all records to a file under `name`."""
+    """Return a decorator that registers a function, which writes all records to a file, under `name`."""
 
     def enter(write: Writer) -> Writer:
-        FORMATS[name] = Format(name, suffix, write, check, takes_prefix)
+        LABEL_FORMATS.add(name, LabelFormat(name, suffix, write, check, takes_prefix))
         return write
 
     return enter
 
 
-def format_of(out: Path, asked: str | None) -> Format:
-    """The format asked for, or else the only one whose files end as this one does."""
-    if asked is not None:
-        if asked not in FORMATS:
-            raise UserError(f"{OPTION} {asked}: no such format{did_you_mean(asked, FORMATS)}; formats: {', '.join(FORMATS)}")
-        if out.suffix.lower() != FORMATS[asked].suffix:
-            raise UserError(f"--out {out}: a file in the format {asked} is named NAME{FORMATS[asked].suffix}; name it so")
-        return FORMATS[asked]
-    fitting = [format for format in FORMATS.values() if format.suffix == out.suffix.lower()]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        names = ", ".join(format.name for format in fitting)
-        raise UserError(f"--out {out}: several formats are {out.suffix} files; say which with {OPTION} ({names})")
-    kinds = ", ".join(f"{format.suffix} ({format.name})" for format in FORMATS.values())
-    raise UserError(f"--out {out}: its name does not tell a format; end it in one of {kinds}")
+def find_format(out: Path, name: str | None) -> LabelFormat:
+    """Return the format called `name`, or else the only one whose files end as `out` does."""
+    suffix = out.suffix.lower()
+    if name is not None:
+        format = LABEL_FORMATS.find(name, f"--out-format {name}")
+        if suffix != format.suffix:
+            raise UserError(f"--out {out}: a file in the format {name} ends in {format.suffix}; choose such a name")
+        return format
+    matching = [format for format in LABEL_FORMATS.values() if format.suffix == suffix]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(format.name for format in matching)
+        raise UserError(f"--out {out}: several formats are {suffix} files; choose one with --out-format ({names})")
+    suffixes = ", ".join(f"{format.suffix} ({format.name})" for format in LABEL_FORMATS.values())
+    raise UserError(f"--out {out}: its name does not tell a format; end it in one of {suffixes}")

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from aevlp.data.images import BadImage, pixels_of
-from aevlp.inference.serve.pictures import picture
+from aevlp.inference.serve.service import decode
 from tests.data.test_images import png_header
 
 
@@ -28,14 +28,14 @@ def pictures():
 )
 def test_a_model_sees_the_pixels_that_predict_shows_it(name, image, options, tmp_path):
     image.save(tmp_path / name, **options)
-    seen = np.asarray(picture((tmp_path / name).read_bytes(), 32))
+    seen = np.asarray(decode((tmp_path / name).read_bytes(), 32))
     assert seen.shape == (32, 32, 3)
     np.testing.assert_array_equal(seen, pixels_of(tmp_path / name, 32))
 
 
 def reason(content: bytes) -> str:
     with pytest.raises(BadImage) as caught:
-        picture(content, 32)
+        decode(content, 32)
     return caught.value.reason
 
 

@@ -1,0 +1,93 @@
+"""Label an image set: check what is asked for, complete the labels, write the file."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aevlp.config.config import Config
+from aevlp.core.errors import UserError, require
+from aevlp.data.dataset import Dataset, data_fingerprint
+from aevlp.data.load import load
+from aevlp.inference.completion.formats import LabelFile, find_format
+from aevlp.inference.model_location import require_same_classes
+from aevlp.inference.options import LabelOptions
+from aevlp.store.location import store_root
+from aevlp.training.run_folder import RunFolder, open_run
+
+if TYPE_CHECKING:
+    from aevlp.inference.completion.result import Completion
+
+log = logging.getLogger("aevlp")
+
+
+def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -> Completion:
+    """Complete the labels of the image set at `data` and write them to `out`.
+
+    `config` names the teacher and, for `options.folds`, the training of the models. All refusals come before the work.
+    """
+    run = None if options.run is None else open_run(Path(options.run))
+    uses_teacher, uses_model = _predictors(options.witness, run, config)
+    if options.folds is not None and not uses_model:
+        raise UserError("--folds: trains models like a run's; name the run with --run, and use it (--witness model or both)")
+    format = find_format(out, options.out_format)
+    format.check_path(out, options.image_prefix)
+
+    dataset = load(data, config.data, store_root(config.run.store))
+    images = len(dataset.train.names)
+    is_possible = options.folds is None or options.folds <= images
+    require(is_possible, "folds", f"at most {images}, the number of training images", options.folds)
+    file = LabelFile(out, dataset.train.root, dataset.classes, options.image_prefix)
+    format.check(file)
+
+    # These load torch, which takes seconds; whatever is refused above is refused at once.
+    from aevlp.core.engine import make_accelerator
+    from aevlp.inference.completion.complete import LabelTask, complete
+    from aevlp.models.model_folder import model_classes
+
+    if run is not None:
+        config = _with_tuned_options(config, run)
+    if run is not None and uses_model:
+        require_same_classes(dataset.classes, model_classes(run.model), data, run.path)
+        _warn_of_known_labels(dataset, run, options.folds)
+    accelerator = make_accelerator(config.engine)
+    task = LabelTask(config, dataset, run if uses_model else None, uses_teacher, options, out)
+    completion = complete(task, accelerator)
+    if accelerator.is_main_process:
+        format.write(file, completion)
+    return completion
+
+
+def _predictors(witness: str | None, run: RunFolder | None, config: Config) -> tuple[bool, bool]:
+    """Return whether the teacher is used, and whether a model is."""
+    has_teacher = config.method.source.name == "damp"
+    if witness is None:
+        witness = "teacher" if run is None else "both" if has_teacher else "model"
+    if witness != "model" and not has_teacher:
+        raise UserError(
+            f"--witness {witness}: the method {config.method.name} has no teacher; use --witness model, "
+            "or name a recipe that has one (--recipe)"
+        )
+    if witness != "teacher" and run is None:
+        raise UserError(f"--witness {witness}: there is no model to use; name a trained run with --run")
+    return witness != "model", witness != "teacher"
+
+
+def _with_tuned_options(config: Config, run: RunFolder) -> Config:
+    """Return the configuration with the options that the run's training has tuned, so that they are not tuned again."""
+    tuned = {key.removeprefix("damp."): value for key, value in ((run.read_result() or {}).get("chosen") or {}).items()}
+    options: Any = config.source
+    would_tune = getattr(options, "tune", False)
+    return replace(config, source=replace(options, **tuned, tune=False)) if tuned and would_tune else config
+
+
+def _warn_of_known_labels(data: Dataset, run: RunFolder, folds: int | None) -> None:
+    """Warn if a model scores images whose labels it was trained on."""
+    result = run.read_result() or {}
+    if folds is not None or result.get("data") != str(data.train.root.resolve()):
+        return
+    log.warning("the model of %s was trained on labels of these images and hardly doubts them; --folds 5 avoids that", run.path)
+    if result.get("fingerprint") != data_fingerprint(data):
+        log.warning("since then images, labels or their order have changed: it may have been trained on validation images too")
