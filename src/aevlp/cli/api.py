@@ -1,7 +1,5 @@
 """`aevlp.train` and `aevlp.label`: the commands as functions, with the same names, defaults, files and refusals."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Arguments of the commands that take a recipe: the recipe and the method decide which options there are."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """aevlp bench: the pipeline's speed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

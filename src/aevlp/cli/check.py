@@ -1,7 +1,5 @@
 """aevlp check: what was understood of an image set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """aevlp compare: many runs on one store."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterable, Sequence

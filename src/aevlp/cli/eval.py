@@ -1,7 +1,5 @@
 """aevlp eval: the metrics of a trained model on a split."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """aevlp export: a trained model as a file that runs without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path

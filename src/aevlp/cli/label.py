@@ -1,7 +1,5 @@
 """aevlp label: complete the labels of an image set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: the table of commands, their loading, and their errors."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

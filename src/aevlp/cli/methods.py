@@ -1,7 +1,5 @@
 """aevlp methods: what can be trained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aevlp.config.catalogue import method_table, page

@@ -1,7 +1,5 @@
 """aevlp predict: labels for images."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Sequence

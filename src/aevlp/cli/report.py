@@ -1,7 +1,5 @@
 """aevlp report: write the page of a run again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """aevlp reproduce: the paper's tables and figures."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """aevlp score: fill the store of embeddings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

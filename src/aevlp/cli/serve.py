@@ -1,7 +1,5 @@
 """aevlp serve: a trained model as a web service."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path

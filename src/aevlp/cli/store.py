@@ -1,7 +1,5 @@
 """aevlp store: the stored embeddings of views and features."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aevlp.core.errors import UserError, require

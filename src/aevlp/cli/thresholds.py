@@ -1,7 +1,5 @@
 """aevlp thresholds: fit the thresholds of a run's model again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

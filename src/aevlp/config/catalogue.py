@@ -1,7 +1,5 @@
 """Tables of all methods, made from the registries: for the terminal, and as a page of the documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Defaults of a run: those of the recipe, the method, the protocol and the training mode, and the configuration they lead to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Methods: a method is a name for a loss, a label source and a head."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 

@@ -3,8 +3,6 @@
 A field `KEY` of section `SECTION` is the option `--SECTION.KEY`. A recipe sets other defaults; what the user says wins over both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

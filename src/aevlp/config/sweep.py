@@ -1,7 +1,5 @@
 """A sweep: its trainings and their names, and the table and the CSV of their results."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Messages of other libraries, sent to the debug log instead of the screen."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Iterator

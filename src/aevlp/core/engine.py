@@ -1,7 +1,5 @@
 """Device and precision: the one place where the Accelerator is made."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

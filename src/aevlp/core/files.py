@@ -1,7 +1,5 @@
 """Writing files atomically: a file is complete, or it is not there."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

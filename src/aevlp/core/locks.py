@@ -4,8 +4,6 @@ Some file systems have no locks. There every claim on a file is granted: work ma
 rename. A claim on a folder, which is the right to remove it, is refused there.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -4,8 +4,6 @@ Plain argparse. Values from the command line and from recipe files go through th
 same one-line error wherever it stands.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import inspect

@@ -1,7 +1,5 @@
 """The processes of a command, and the options of the device that it computes on. Loads without torch."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

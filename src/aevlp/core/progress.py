@@ -1,7 +1,5 @@
 """Progress of long work: a bar with rate and time left on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -1,7 +1,5 @@
 """Registries: named things of one kind, each entered by the file that defines it."""
 
-from __future__ import annotations
-
 import pkgutil
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Text and tables for people, on standard output."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Threads of torch: on a CPU, many small computations on one core each are faster than one at a time on all cores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """YAML files as nodes with line numbers; an error names the line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

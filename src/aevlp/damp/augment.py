@@ -1,7 +1,5 @@
 """The weak augmentations of a view, on any device: rotation, colour jitter, sharpness, autocontrast."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

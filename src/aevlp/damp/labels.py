@@ -11,8 +11,6 @@
 | Delta_neg     | negative_fraction | share of classes that become negative                    |
 """
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor, cat, int8

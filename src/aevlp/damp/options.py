@@ -1,7 +1,5 @@
 """Options of DAMP, with the values that the paper uses for its data sets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

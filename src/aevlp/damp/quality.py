@@ -1,7 +1,5 @@
 """Precision and recall of pseudo-labels on the labels that were not observed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -4,8 +4,6 @@ On a CPU every core computes its own batch, from the files to the embeddings, so
 cache are fastest. On other devices threads decode ahead, and the device computes the rest from bytes.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -8,8 +8,6 @@
 | t_i    |           | H_3[i] + e_i, normalised                                               |
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -5,8 +5,6 @@ estimated from the observed labels: each is hidden from the rule and counts for 
 (`aevlp.data.prevalence`). The negative share is the largest that marks few true positives as absent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

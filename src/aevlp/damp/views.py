@@ -7,8 +7,6 @@
 | T      | augment  | a flip, and sometimes one weak augmentation         |
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

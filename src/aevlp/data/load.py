@@ -1,7 +1,5 @@
 """Load an image set for training: read it, check that its images can be read, and split it."""
 
-from __future__ import annotations
-
 import json
 import logging
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Run a sweep: its trainings one after another in this process, or several at a time in processes of their own."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """The result of a training, as `aevlp.train` returns it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,10 +1,10 @@
 """One training, from the path of an image set to a finished run folder with its report."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from accelerate import Accelerator
 
 from aevlp.config.config import Config
 from aevlp.core.engine import make_accelerator
@@ -19,9 +19,6 @@ from aevlp.store.location import store_root
 from aevlp.training.finalize import evaluate_best, write_result
 from aevlp.training.run import TrainedRun, run
 from aevlp.training.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 log = logging.getLogger("aevlp")
 

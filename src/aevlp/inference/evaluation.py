@@ -1,7 +1,5 @@
 """The probabilities of a run's model on a split of an image set: the basis of `eval` and `thresholds`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ On a CPU every core computes a batch of its own, so that no core waits for anoth
 device already has the next batch while the results of the previous one are fetched.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext

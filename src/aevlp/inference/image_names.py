@@ -1,7 +1,5 @@
 """The image names that PATHs on a command line stand for, as a stream: a million of them are never in memory at once."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The location of a trained model: in a run folder, or in a model folder that was copied out of one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

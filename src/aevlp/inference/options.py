@@ -1,7 +1,5 @@
 """Options of the commands that use a trained model or a teacher: label, predict and serve."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """From image names to predictions: in batches, shared among the processes, in order."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections import deque

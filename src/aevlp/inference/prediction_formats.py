@@ -1,7 +1,5 @@
 """Formats of predictions: a table, a line of JSON each, or a listing for people."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A trained model, ready to use: the result of `aevlp.load(RUN)`, and the core of `aevlp predict`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

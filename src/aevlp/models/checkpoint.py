@@ -1,7 +1,5 @@
 """Files of a checkpoint: in a folder, in the package (the demo's), in the hub's cache, or downloaded from the hub."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import re

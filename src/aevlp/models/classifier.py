@@ -1,7 +1,5 @@
 """The classifier of images: a pre-trained backbone with a new head."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

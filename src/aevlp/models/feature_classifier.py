@@ -1,7 +1,5 @@
 """The classifier of features: a head without a backbone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 

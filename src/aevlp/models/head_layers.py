@@ -1,7 +1,5 @@
 """The modules of the heads, and the shapes in which backbones return their features."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Size and normalisation of a checkpoint's input images, from its preprocessor file."""
 
-from __future__ import annotations
-
 import logging
 import math
 from dataclasses import dataclass

@@ -9,8 +9,6 @@
 | ^       | rebuilt_*      | x, y and A as the network reconstructs them from d and h       |
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ The folder loads with `transformers` alone: pipeline("image-classification", mod
 A classifier with a custom head or without a backbone is the exception: transformers refuses it, and `load_classifier` loads it.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import asdict
 from pathlib import Path

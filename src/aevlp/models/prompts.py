@@ -1,7 +1,5 @@
 """Prompt tables: class -> its prompts. The benchmarks' come with the package; users write their own in the same format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """The charts of the pages. Each function returns an `<svg>` element; `name` is its unique name in the page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Histograms, precision-recall curves and reliability: many probabilities aggregated into what a chart needs."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import precision_recall_curve

@@ -3,8 +3,6 @@
 This module imports no torch, so that `aevlp report` starts at once; `collect` computes the evidence.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import asdict, dataclass

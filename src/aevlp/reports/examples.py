@@ -1,7 +1,5 @@
 """The selection of examples for a page: the most informative labels, each image once and few of each class."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

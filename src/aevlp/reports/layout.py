@@ -1,7 +1,5 @@
 """Rendering of the templates into one self-contained HTML file: style and script inline, all loading forbidden."""
 
-from __future__ import annotations
-
 import base64
 from functools import cache
 from hashlib import sha256

@@ -3,8 +3,6 @@
 With it the folder can be shared as it is, for instance with `hf upload`. So the card names no path of this machine.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

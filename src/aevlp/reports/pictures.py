@@ -1,7 +1,5 @@
 """Examples as a page shows them: thumbnails, and the teacher's tiles as shapes to draw over them."""
 
-from __future__ import annotations
-
 import base64
 import io
 from dataclasses import dataclass

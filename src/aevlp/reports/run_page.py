@@ -1,7 +1,5 @@
 """The page of a run (`report.html`), made from the run folder and the image files that still exist."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path, PurePath

@@ -4,8 +4,6 @@ The palette is that of Okabe and Ito, which is safe for colour-blind readers. Ma
 becomes a variable of the page's style sheet, and `INK` becomes the colour of the surrounding text.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

@@ -1,7 +1,5 @@
 """The page of a sweep: its settings side by side, with links to the page of every run."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Examples of DAMP's pseudo-labels, with the teacher's scores of every tile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Confident labels: an unknown label becomes positive, for good, once the classifier is sure of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """No pseudo-labels: every one is undefined."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from aevlp.sources.registry import Source, SourceContext, register_source

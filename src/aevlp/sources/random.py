@@ -1,7 +1,5 @@
 """Random labels: every unknown label is positive by chance, about as often as an image is expected to have more positives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from aevlp.core.citations import AEVLP

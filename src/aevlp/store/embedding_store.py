@@ -12,8 +12,6 @@ appears by rename when it is complete, so a killed run loses at most its current
 same bytes.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

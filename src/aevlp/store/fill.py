@@ -1,7 +1,5 @@
 """Filling a store: every process of every run that needs the same shards takes those that nobody else is computing."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ It touches only stores (folders named by a key, with a manifest) and what belong
 the rest of a removal that was killed.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import time

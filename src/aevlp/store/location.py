@@ -1,7 +1,5 @@
 """The folder of all stores."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Calibration: a logistic regression turns scores into probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,23 +1,18 @@
 """Probabilities of a classifier, and their metrics: mean average precision, and F1 of the labels above thresholds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from accelerate import Accelerator
 from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from aevlp.data.dataset import Split
 from aevlp.models.classifier import Classifier
 from aevlp.training.inputs import Inputs, PlainOrder
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 EVALUATION_BATCH = 64  # images per process
 

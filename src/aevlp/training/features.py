@@ -1,14 +1,12 @@
 """Features of a frozen backbone, computed once and kept in the store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
@@ -20,9 +18,6 @@ from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_
 from aevlp.store.fill import ShardJob, fill
 from aevlp.training.evaluate import over_images
 from aevlp.training.inputs import FeatureRows, ImageFiles, read_ahead
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 BATCH = 64  # images
 

@@ -4,27 +4,23 @@ Threads, not processes: decoding and resizing release the interpreter's lock, an
 of memory that it writes to.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from aevlp.core.seeds import seed_for
 from aevlp.data.dataset import Split
 from aevlp.data.images import BadImage, pixels_of
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 Item = tuple[int, bool]  # index of an image, and whether it is flipped
 AHEAD = 2  # batches

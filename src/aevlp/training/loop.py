@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 from accelerate.utils import broadcast
 from torch import Tensor
 
@@ -28,9 +29,6 @@ from aevlp.training.run_folder import RunFolder
 from aevlp.training.setup import TrainingSetup
 from aevlp.training.state import TrainState, best_epoch, describe_epoch, resume_or_start
 from aevlp.training.tracking import track_to
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 log = logging.getLogger("aevlp")
 Track = Callable[[dict[str, Any]], None]

@@ -1,7 +1,5 @@
 """Checks that an existing result was made of the images, features and weights that are there now."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

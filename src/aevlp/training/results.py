@@ -1,7 +1,5 @@
 """The result of a run: `result.json`, and tables of its metrics."""
 
-from __future__ import annotations
-
 import csv
 import io
 import platform

@@ -1,13 +1,12 @@
 """From a configuration and an image set to a trained run folder."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from accelerate import Accelerator
 
 from aevlp.config.config import Config
 from aevlp.data.dataset import Dataset
@@ -17,9 +16,6 @@ from aevlp.training.loop import train
 from aevlp.training.run_folder import RunFolder, log_to
 from aevlp.training.setup import TrainingSetup, prepare
 from aevlp.training.state import TrainState
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 
 @dataclass(frozen=True)

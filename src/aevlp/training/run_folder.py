@@ -1,7 +1,5 @@
 """The run folder: its files, the rules for writing to it, and its checkpoint."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

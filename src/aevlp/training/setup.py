@@ -1,13 +1,11 @@
-"""What a training starts from: labels, label source, classifier and optimizer. Whatever does not fit is refused here."""
-
-from __future__ import annotations
+"""The start of a training: labels, label source, classifier and optimizer. Whatever does not fit is refused here."""
 
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 
 from aevlp.config.config import Config
@@ -21,9 +19,6 @@ from aevlp.models.options import ModelOptions
 from aevlp.models.prompts import class_prompts
 from aevlp.sources import Source
 from aevlp.training.user_features import UserFeatures
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 log = logging.getLogger("aevlp")
 

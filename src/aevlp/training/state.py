@@ -1,7 +1,5 @@
 """The state of a training: everything that changes from epoch to epoch, and so everything that a checkpoint holds."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ validation images for an aim, and shrunk towards the one that serves all classes
 Where the validation labels are incomplete, each observed label counts for several true positives (`aevlp.data.prevalence`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Features that a user brings, a .npz with a row per image; and the inputs of a trained classifier, images or features."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from collections import Counter

@@ -5,8 +5,6 @@ Views in the straightforward way: whole decodes; crop, resize and change by PIL;
 The method as a plain loop, the way the paper's released code runs it: the teacher sees every batch of every epoch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 

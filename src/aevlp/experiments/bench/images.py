@@ -1,7 +1,5 @@
 """Image sets to measure with: photo-like JPEGs, or many small ones that are written quickly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

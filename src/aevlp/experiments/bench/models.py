@@ -1,7 +1,5 @@
 """Models to measure with: any shape, random weights, saved as checkpoint folders that the package's own loaders read."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

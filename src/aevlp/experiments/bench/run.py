@@ -1,7 +1,5 @@
 """Measure figures one after the other, and report them: a table for people, a record with everything for programs."""
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

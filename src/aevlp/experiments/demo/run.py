@@ -1,7 +1,5 @@
 """The demo: draw its image set, and train several methods on it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path

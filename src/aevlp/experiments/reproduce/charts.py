@@ -1,7 +1,5 @@
 """The charts of tables and figures, as PNG, in the style of the reports."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence

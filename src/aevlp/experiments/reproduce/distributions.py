@@ -1,7 +1,5 @@
 """Figure 2: the distribution of the probabilities of true positives and true negatives on the test images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

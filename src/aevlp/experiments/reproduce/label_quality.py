@@ -1,7 +1,5 @@
 """Table 3: the quality of DAMP's labels, epoch by epoch; nothing is trained."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Tables and curves of test mAP: every row is trained with every seed."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Mapping, Sequence

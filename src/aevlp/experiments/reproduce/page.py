@@ -1,7 +1,5 @@
 """The files of a target: its page in Markdown, its values in CSV, its chart."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

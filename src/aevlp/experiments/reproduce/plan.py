@@ -1,7 +1,5 @@
 """From the rows of a table to trainings, named so that tables in one folder share the trainings they have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

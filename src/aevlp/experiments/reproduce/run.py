@@ -1,7 +1,5 @@
 """Reproduce a target: from the request to TARGET.md, TARGET.csv and TARGET.png in its folder."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

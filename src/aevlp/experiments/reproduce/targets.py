@@ -1,7 +1,5 @@
 """The tables and figures that can be reproduced: the rows of each, the paper's values for them, and the request for one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

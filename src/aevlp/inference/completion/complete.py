@@ -1,7 +1,5 @@
 """Completion of an image set's labels from the scores of a teacher and a model."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Out-of-fold probabilities: every training image is scored by a model that was not trained on its labels."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Completed labels of one image, as the file formats write them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -55,7 +55,7 @@ class Proposals:
 
 
 @dataclass(frozen=True)
-class Counts:
+class LabelCounts:
     """Numbers over the splits whose labels are completed."""
 
     images: int
@@ -107,13 +107,13 @@ class Completion:
         )
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> LabelCounts:
         """Numbers of images and labels over the splits whose labels are completed."""
         splits = [split for split in self._splits if split.name in self.proposals]
         flags = [(found.proposed, found.denied, found.doubted) for found in self.proposals.values()]
         proposed, denied, doubted = (sum(int(each.sum()) for each in kind) for kind in zip(*flags, strict=True))
         observed = sum(int((split.observed == 1).sum()) for split in splits)
-        return Counts(sum(len(split.names) for split in splits), observed, proposed, denied, doubted)
+        return LabelCounts(sum(len(split.names) for split in splits), observed, proposed, denied, doubted)
 
     def summary(self) -> str:
         """Return the figures in a few lines, as `aevlp label` prints them."""

@@ -1,7 +1,5 @@
 """The web application: its addresses, its page, and the answers to wrong requests."""
 
-from __future__ import annotations
-
 import base64
 import logging
 import socket

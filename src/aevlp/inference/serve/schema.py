@@ -1,7 +1,5 @@
 """The JSON that the service answers with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The model behind the service: several threads decode uploaded images, and one thread runs the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

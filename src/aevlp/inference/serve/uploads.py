@@ -5,8 +5,6 @@ file of any size and moves it to disk from 1 MB on. This parser stops keeping by
 more than the largest request.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from python_multipart.exceptions import FormParserError

@@ -1,7 +1,5 @@
 """The cost of an image in sets of growing size: time, disk and memory of the commands as a user types them."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

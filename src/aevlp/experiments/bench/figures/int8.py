@@ -1,7 +1,5 @@
 """The teacher in 8 bits on a CPU: how much faster it is, and how many labels change."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

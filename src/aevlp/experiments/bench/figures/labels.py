@@ -1,7 +1,5 @@
 """Labelling an epoch from the store, for a draw as it is and for draws that are recombined."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

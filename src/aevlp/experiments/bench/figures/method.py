@@ -1,7 +1,5 @@
 """The whole method, scoring included, against the loop that runs the teacher on every batch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count

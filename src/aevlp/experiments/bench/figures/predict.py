@@ -1,7 +1,5 @@
 """Prediction from image files to a table, against the bare model on batches in memory; and the growth of its memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scoring image files against the teacher alone: the cost of reading and cutting."""
 
-from __future__ import annotations
-
 import torch
 
 from aevlp.core.engine import teacher_precision

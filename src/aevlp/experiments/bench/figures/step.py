@@ -1,7 +1,5 @@
 """A training step from image files and the store, against the bare step on a batch in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Making the teacher's views from a file, against the straightforward way, on one thread."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from pathlib import Path

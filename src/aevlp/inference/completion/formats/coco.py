@@ -4,8 +4,6 @@ An annotation has a `score` and the attributes of `scored`. An image has its `sp
 the categories that it does not have.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator
 from itertools import count, islice

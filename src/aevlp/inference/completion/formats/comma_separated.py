@@ -13,8 +13,6 @@
 | witnesses | probability by each predictor of the labels in the last three columns: `teacher:dog=0.9;model:dog=0.95` |
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Values as the formats write them: JSON that every reader accepts, and labels with their probabilities."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ multilabel targets per image, each with the index of its class, a confidence and
 place for negatives and splits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import IO
 

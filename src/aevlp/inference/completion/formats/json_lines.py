@@ -4,8 +4,6 @@
 `proposed_negatives` and `doubted`: name -> `confidence`, and the probability by each predictor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 

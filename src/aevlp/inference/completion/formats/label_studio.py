@@ -6,8 +6,6 @@ prediction. A line above the choices tells given labels from proposed ones. The 
 by it, the tasks most worth a look come first.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

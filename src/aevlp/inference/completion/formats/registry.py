@@ -1,7 +1,5 @@
 """The registry of label formats, and the file that a format writes. A format's file registers itself with one line."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The parts that CSV and JSONL share: each is itself an image set with the same classes in the same order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from aevlp.core.errors import UserError
