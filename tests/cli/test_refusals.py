@@ -8,6 +8,8 @@ import pytest
 from PIL import Image
 
 from aevlp.cli.main import COMMANDS
+from aevlp.config.methods import find_method
+from aevlp.config.options import options_for
 from tests.cli.run import aevlp, refused
 from tests.colours import write_world
 from tests.data.test_images import png_header
@@ -247,3 +249,27 @@ def test_check_understands_its_options(capsys, own_world):
     given, single = (aevlp(capsys, "check", own_world, *words).out for words in ([], ["--observe", "single"]))
     assert "1.000 (1 to 1)" in single
     assert "1.000 (1 to 1)" not in given
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_overview_says_of_a_command_what_its_help_says(capsys, name):
+    shown = " ".join(aevlp(capsys, name, "--help").out.split())
+    assert shown.startswith(COMMANDS[name])
+    assert f"example: aevlp {name}" in shown
+
+
+def test_help_shows_the_range_of_every_option_that_has_one(capsys):
+    shown = " ".join(aevlp(capsys, "train", "--help-all").out.split())
+    for option in options_for(find_method("aevlp")):
+        if option.range is not None:
+            assert f", {option.range}" in shown.partition(f"--{option.key} ")[2][:600], option.key
+
+
+def test_help_names_the_common_options_and_where_the_others_are(capsys):
+    shown, everything = (aevlp(capsys, "train", word).out for word in ("--help", "--help-all"))
+    assert "--teacher " in shown
+    assert "--damp.grid" not in shown
+    assert "--damp.grid" in everything
+    assert "more options: aevlp train --help-all" in shown
+    groups = [line.removesuffix(":") for line in everything.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert groups == ["positional arguments", "options", "data", "teacher", "pseudo-labels", "loss", "training", "output"]

@@ -20,8 +20,8 @@ class BenchOptions(Options):
 
 
 def bench(argv: Sequence[str]) -> None:
-    """Measure the pipeline's speed: each figure a ratio of two things timed side by side."""
-    parser = Parser("bench", bench.__doc__ or "")
+    """Measure the speed of every part, as a ratio to the fastest it could be, both timed side by side."""
+    parser = Parser("bench", bench.__doc__ or "", "aevlp bench --only labels")
     parser.add_argument("--only", metavar="A,B,..", help="figures to measure (default: all that do not take long)")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="also write everything to this file (default: no)")
     parser.add_argument("--list", action="store_true", help="list the figures and measure none (default: false)")

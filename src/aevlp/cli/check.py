@@ -11,7 +11,7 @@ from aevlp.data.load import DataOptions
 
 def check(argv: Sequence[str]) -> None:
     """Say what was understood of an image set, and what is wrong with it."""
-    parser = Parser("check", check.__doc__ or "")
+    parser = Parser("check", check.__doc__ or "", "aevlp check photos")
     parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
     data_options = [option for option in options_of("data", DataOptions) if option.key != "data.bad_images"]
     for option in data_options:

@@ -35,7 +35,9 @@ def compare(argv: Sequence[str]) -> None:
         for option in options_of("", CompareOptions):
             Parser.add_option(parser, option)  # one value: not a list, as the options of the runs take
 
-    given, sweep = swept("compare", compare.__doc__ or "", argv, add)
+    given, sweep = swept(
+        "compare", compare.__doc__ or "", argv, add, example="aevlp compare photos --out sweep --methods an,gr,aevlp --seeds 3"
+    )
     options = CompareOptions(**{key: value for key, value in vars(given).items() if key in ("seeds", "jobs")})
     trials = sweep.trials(options.seeds)
 

@@ -21,8 +21,8 @@ class DemoOptions(EngineOptions):
 
 
 def demo(argv: Sequence[str]) -> None:
-    """The embedded world, end to end: draw scenes, score, train several methods, print one table."""
-    parser = Parser("demo", demo.__doc__ or "")
+    """Draw a small world, train several methods on it and print one table; nothing is downloaded."""
+    parser = Parser("demo", demo.__doc__ or "", "aevlp demo --out demo-run")
     add = parser.add_argument
     add("--out", type=Path, default=Path("demo-run"), metavar="DIR", help="folder for everything (default: demo-run)")
     add("--methods", default=METHODS, metavar="A,B,..", help=f"methods to train (default: {METHODS})")

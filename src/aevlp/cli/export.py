@@ -15,7 +15,7 @@ PACKAGES = ("onnx", "onnxscript", "onnxruntime")  # the extra `export`
 
 def export(argv: Sequence[str]) -> None:
     """Write a trained model as an ONNX file, which runs without torch or aevlp."""
-    parser = Parser("export", export.__doc__ or "")
+    parser = Parser("export", export.__doc__ or "", "aevlp export runs/first --out model.onnx")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
     formats = ", ".join(EXPORT_FORMATS)
     parser.add_argument("--format", metavar="NAME", default="onnx", help=f"format of the file: {formats} (default: onnx)")

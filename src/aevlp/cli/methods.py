@@ -12,7 +12,7 @@ from aevlp.core.tables import show
 
 def methods(argv: Sequence[str]) -> None:
     """List the methods: what each is, its own options and its paper."""
-    parser = Parser("methods", methods.__doc__ or "")
+    parser = Parser("methods", methods.__doc__ or "", "aevlp methods aevlp gr")
     parser.add_argument("names", nargs="*", metavar="NAME", help="methods to list (default: all that have a name)")
     parser.add_argument("--recipe", default="default", metavar="NAME|FILE", help="whose defaults to show (default: default)")
     parser.add_argument(

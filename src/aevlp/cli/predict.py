@@ -23,7 +23,7 @@ PATHS = (
 
 def predict(argv: Sequence[str]) -> None:
     """Label images with a trained model."""
-    parser = Parser("predict", predict.__doc__ or "")
+    parser = Parser("predict", predict.__doc__ or "", "aevlp predict runs/first new-photos --out found.csv")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, or of a model alone")
     parser.add_argument("paths", nargs="+", metavar="PATH", help=PATHS)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write a .csv or .jsonl (default: list on standard output)")

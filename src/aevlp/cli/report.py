@@ -9,8 +9,8 @@ from aevlp.training.run_folder import open_run
 
 
 def report(argv: Sequence[str]) -> None:
-    """Write the page of a finished run, report.html, again."""
-    parser = Parser("report", report.__doc__ or "")
+    """Write the page about a finished run, report.html, again."""
+    parser = Parser("report", report.__doc__ or "", "aevlp report runs/first")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
     given = parser.read(argv)
     run = open_run(given.run)

@@ -34,7 +34,7 @@ class ReproduceOptions(Options):
 
 
 def reproduce(argv: Sequence[str]) -> None:
-    """Make a table or a figure of the paper on an image set, with the paper's figures beside it where the set is the paper's."""
+    """Make a table or a figure of the paper on an image set, beside the paper's own where the set is the same."""
     request = read_request(argv)
 
     from aevlp.experiments.reproduce.run import run_target
@@ -98,7 +98,9 @@ def _target(argv: Sequence[str]) -> ReproduceTarget:
     known = ", ".join(TARGETS)
     if word is not None:
         raise UserError(f"reproduce {word}: no such table or figure{did_you_mean(word, TARGETS)}; there are {known}")
-    parser = Parser("reproduce", reproduce.__doc__ or "")
+    parser = Parser(
+        "reproduce", reproduce.__doc__ or "", "aevlp reproduce table1 --data VOCdevkit/VOC2012 --recipe voc --out tables"
+    )
     shown = "; ".join(f"{target.name}: {target.title.partition(': ')[2]}" for target in TARGETS.values())
     parser.add_argument("target", metavar="TARGET", help=f"{shown}. aevlp reproduce TARGET --help lists the options of its runs")
     _add_arguments(parser)

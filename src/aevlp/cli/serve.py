@@ -17,7 +17,7 @@ PACKAGES = {"fastapi": "fastapi", "uvicorn": "uvicorn", "python_multipart": "pyt
 
 def serve(argv: Sequence[str]) -> None:
     """Serve a trained model: a page to drop images on, and a JSON interface."""
-    parser = Parser("serve", serve.__doc__ or "")
+    parser = Parser("serve", serve.__doc__ or "", "aevlp serve runs/first")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, or of a model alone")
     for option in [*options_of("", ServeOptions), *options_of("", EngineOptions)]:
         parser.add_option(option)

@@ -16,7 +16,7 @@ STORE_ACTIONS = {
 
 def store(argv: Sequence[str]) -> None:
     """List, verify or prune the stored embeddings."""
-    parser = Parser("store", store.__doc__ or "")
+    parser = Parser("store", store.__doc__ or "", "aevlp store list")
     actions = "; ".join(f"{name}: {text[:-1]}" for name, text in STORE_ACTIONS.items())
     parser.add_argument("action", choices=STORE_ACTIONS, help=f"{actions}. aevlp store ACTION --help lists its options")
     action = parser.parse_args(argv[:1]).action

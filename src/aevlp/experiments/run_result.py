@@ -1,10 +1,15 @@
 """The result of a training, as `aevlp.train` returns it."""
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from aevlp.inference.predictor import TrainedModel, load
+from aevlp.reports.evidence import read_evidence
+from aevlp.reports.pictures import SMALL, thumbnail
 from aevlp.training.run_folder import RunFolder
+
+SAMPLES = 6  # images that a notebook shows
 
 
 class RunResult(dict[str, Any]):
@@ -51,3 +56,25 @@ class RunResult(dict[str, Any]):
         test = "" if self.mAP is None else f", test mAP {self.mAP:.2f}"
         epochs = f"best epoch {self.best_epoch} of {self['epochs']}"
         return f"<RunResult of {self.method}: {epochs}, val mAP {self.val_mAP:.2f}{test}; folder {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        """Return the figures, a few images with a label that the model found, and a link to the report, for notebooks."""
+        bound = "" if self["val_labels"] == "complete" else " (of observed labels: a lower bound)"
+        figures = {
+            "method": self.method,
+            "best epoch": f"{self.best_epoch} of {self['epochs']}",
+            "validation mAP": f"{self.val_mAP:.2f}{bound}",
+            "test mAP": "-" if self.mAP is None else f"{self.mAP:.2f}",
+            "folder": str(self.folder),
+        }
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in figures.items())
+        link = f'<a href="{escape(self.report.absolute().as_uri())}">report</a>' if self.report else "no report was written"
+        samples = "".join(f"<figure>{image}<figcaption>{escape(label)}</figcaption></figure>" for image, label in self._samples())
+        return f'<table>{rows}</table><div style="display:flex;flex-wrap:wrap;gap:8px">{samples}</div><p>{link}</p>'
+
+    def _samples(self) -> list[tuple[str, str]]:
+        """Return (image element, found label) of the first examples of the report whose files can still be read."""
+        if not (file := RunFolder(self.folder).evidence).is_file():
+            return []
+        shown = [(thumbnail(example.path, SMALL), example.label) for example in read_evidence(file).found.examples[:SAMPLES]]
+        return [(f'<img src="{picture.uri}" alt="">', label) for picture, label in shown if picture.uri is not None]
