@@ -37,8 +37,7 @@ class SplitReport:
     images: int
     positives: PerImage
     negatives: PerImage
-    unlabelled: int
-    """Number of images without any observed label."""
+    unlabelled: int  # number of images without any observed label
 
 
 @dataclass(frozen=True)
@@ -72,24 +71,15 @@ class Report:
     images: int
     classes: tuple[str, ...]
     splits: tuple[SplitReport, ...]
-    held_out: int
-    """Number of training images that become the validation split; 0 if the set has one, or cannot be trained on."""
-    examples: dict[str, int]
-    """Class -> observed positives in the training split, before any are held out."""
-    without_examples: tuple[str, ...]
-    """Classes without an observed positive among the images to train on."""
-    unreadable: dict[str, str]
-    """Image -> reason."""
-    duplicates: tuple[tuple[str, ...], ...]
-    """Groups of images whose files are equal."""
-    leaks: tuple[tuple[str, ...], ...]
-    """The groups of equal files that lie in several splits."""
-    problems: list[str]
-    """Obstacles to training; if there are none, the image set is usable."""
-    notes: tuple[str, ...] = ()
-    """Remarks of the reader."""
-    comparison: Comparison | None = None
-    """Comparison with the published counts, if the set is a benchmark."""
+    held_out: int  # number of training images that become the validation split; 0 if the set has one, or cannot be trained on
+    examples: dict[str, int]  # class -> observed positives in the training split, before any are held out
+    without_examples: tuple[str, ...]  # classes without an observed positive among the images to train on
+    unreadable: dict[str, str]  # image -> reason
+    duplicates: tuple[tuple[str, ...], ...]  # groups of images whose files are equal
+    leaks: tuple[tuple[str, ...], ...]  # the groups of equal files that lie in several splits
+    problems: list[str]  # obstacles to training; if there are none, the image set is usable
+    notes: tuple[str, ...] = ()  # remarks of the reader
+    comparison: Comparison | None = None  # comparison with the published counts, if the set is a benchmark
 
 
 def report_on(path: Path, format: str | None = None, observe: Observe = "given", zeros: Zeros = "unknown") -> Report:

@@ -13,19 +13,16 @@ from numpy.typing import NDArray
 from aevlp.core.errors import UserError, first_few
 from aevlp.data.fingerprint import digests, set_fingerprint
 
-Labels = NDArray[np.int8]
-"""int8[N, C]: 1 a confirmed positive, 0 unknown, -1 a confirmed negative."""
+Rows = NDArray[np.intp]
+Labels = NDArray[np.int8]  # int8[N, C]: 1 a confirmed positive, 0 unknown, -1 a confirmed negative
 Observe = Literal["given", "single"]
 Zeros = Literal["unknown", "negative"]
 
 SPLITS = ("train", "val", "test")
-SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
-"""Every spelling of a split that users may write."""
-HELD_OUT = 0.2
-"""Share of the training images that is held out for validation when the image set has no split "val"."""
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}  # as users may spell them
+HELD_OUT = 0.2  # share of the training images that is held out for validation when the image set has no split "val"
 SINGLE_POSITIVE_SEED = 1200  # of published results
-FEWEST = 5
-"""Smallest number of training images of which some can be held out."""
+FEWEST = 5  # smallest number of training images of which some can be held out
 
 
 @dataclass(frozen=True)
@@ -54,22 +51,14 @@ class Paths(Sequence[Path]):
 class ImageTable:
     """An image set as it lies on disk, before any protocol is applied to it. Every reader returns one."""
 
-    root: Path
-    """Folder that `names` are relative to."""
-    names: tuple[str, ...]
-    """One per image, with forward slashes; no two are equal."""
-    classes: tuple[str, ...]
-    """Class names, in the order of the columns of `labels`."""
-    labels: Labels
-    """int8[N, C] as given; `prepare` decides the meaning of a 0."""
-    splits: tuple[str, ...]
-    """One of `SPLITS` per image."""
-    kind: str
-    """Name of the reader."""
-    truth: Labels | None = None
-    """int8[N, C] in {1, -1}: the complete labels of every image, for formats that have them; None: not known to be complete."""
-    notes: tuple[str, ...] = ()
-    """Remarks of the reader, one line each, for `aevlp check`."""
+    root: Path  # folder that `names` are relative to
+    names: tuple[str, ...]  # one per image, with forward slashes; no two are equal
+    classes: tuple[str, ...]  # class names, in the order of the columns of `labels`
+    labels: Labels  # int8[N, C] as given; `prepare` decides the meaning of a 0
+    splits: tuple[str, ...]  # one of `SPLITS` per image
+    kind: str  # name of the reader
+    truth: Labels | None = None  # int8[N, C] in {1, -1}: the complete labels of every image; None: not known to be complete
+    notes: tuple[str, ...] = ()  # remarks of the reader, one line each, for `aevlp check`
 
     def __post_init__(self) -> None:
         for name, labels in (("labels", self.labels), ("truth", self.truth)):
@@ -93,21 +82,15 @@ class ImageTable:
 class Split:
     """The images of one split, with their labels."""
 
-    name: str
-    """train, val or test."""
+    name: str  # train, val or test
     root: Path
     names: tuple[str, ...]
-    digests: tuple[str, ...]
-    """A digest of each file's content (`aevlp.data.fingerprint`)."""
-    observed: Labels
-    """int8[N, C] in {1, 0, -1}: the labels that a method may use."""
-    truth: Labels | None
-    """int8[N, C] in {1, -1}: the labels that a method is evaluated by; None if they are not completely known."""
+    digests: tuple[str, ...]  # a digest of each file's content (`aevlp.data.fingerprint`)
+    observed: Labels  # int8[N, C] in {1, 0, -1}: the labels that a method may use
+    truth: Labels | None  # int8[N, C] in {1, -1}: the labels that a method is evaluated by; None if they are not completely known
+    whole: "Split | None" = None  # the split that this one is a part of; embeddings stored for it serve this part too
 
-    whole: "Split | None" = None
-    """The split that this one is a part of. Embeddings stored for it serve this part too."""
-
-    def part(self, rows: NDArray[np.intp]) -> "Split":
+    def part(self, rows: Rows) -> "Split":
         """Return the images of some rows, in this order, as a part of the whole split."""
         names, digests = (tuple(values[row] for row in rows) for values in (self.names, self.digests))
         truth = None if self.truth is None else self.truth[rows]
@@ -130,8 +113,7 @@ class Dataset:
 
     classes: tuple[str, ...]
     train: Split
-    val: Split
-    """Its truth is None if it was held out of incompletely labelled images: mAP on it is then a lower bound."""
+    val: Split  # its truth is None if it was held out of incompletely labelled images: mAP on it is then a lower bound
     test: Split | None
 
     def classes_without_positive(self) -> tuple[str, ...]:
@@ -141,11 +123,7 @@ class Dataset:
 
 
 def prepare(
-    table: ImageTable,
-    *,
-    observe: Observe = "given",
-    zeros: Zeros = "unknown",
-    exclude: frozenset[int] = frozenset(),
+    table: ImageTable, *, observe: Observe = "given", zeros: Zeros = "unknown", exclude: frozenset[int] = frozenset()
 ) -> Dataset:
     """Return the splits of an image set, with observed labels and truth.
 
@@ -185,14 +163,7 @@ def complete_split(table: ImageTable, name: str, *, exclude: frozenset[int] = fr
     return _split(table, name, rows_of(table, name), *labels_of(table, name), exclude)
 
 
-def _split(
-    table: ImageTable,
-    name: str,
-    rows: NDArray[np.intp],
-    observed: Labels,
-    truth: Labels | None,
-    exclude: frozenset[int],
-) -> Split:
+def _split(table: ImageTable, name: str, rows: Rows, observed: Labels, truth: Labels | None, exclude: frozenset[int]) -> Split:
     stays = ~np.isin(rows, list(exclude))
     if rows.size and not stays.any():
         raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
@@ -200,7 +171,7 @@ def _split(
     return Split(name, table.root, names, digests, observed[stays], None if truth is None else truth[stays])
 
 
-def rows_of(table: ImageTable, split: str) -> NDArray[np.intp]:
+def rows_of(table: ImageTable, split: str) -> Rows:
     """Return the rows of the table that are in a split, in order."""
     return np.flatnonzero(np.array(table.splits, dtype=object) == split)
 
@@ -235,7 +206,7 @@ def complete_labels(positive: NDArray[np.bool_]) -> Labels:
     return np.where(positive, np.int8(1), np.int8(-1))
 
 
-def hold_out(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def hold_out(count: int) -> tuple[Rows, Rows]:
     """Return the indices that stay and those held out for validation, both sorted. The draw is that of published results."""
     order = np.random.RandomState(SINGLE_POSITIVE_SEED).permutation(count)
     stay = count - round(HELD_OUT * count)

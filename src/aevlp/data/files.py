@@ -12,8 +12,7 @@ IMAGE_SUFFIXES = frozenset(
     f".{suffix}"
     for suffix in ("jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "tif", "tiff", "webp", "ppm", "pgm", "pbm", "jp2")
 )
-MOST_LOOKED_FOR = 3
-"""Number of missing images that are looked for under another spelling: if files are spelt otherwise, most are."""
+MOST_LOOKED_FOR = 3  # number of missing images that are looked for under another spelling: if files are spelt otherwise, most are
 
 
 def is_hidden(name: str) -> bool:

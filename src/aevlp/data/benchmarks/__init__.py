@@ -8,8 +8,7 @@ import yaml
 
 from aevlp.core.yaml_lines import read_nodes
 
-PROMPT_TABLES = Path(__file__).parent
-"""Folder of the prompt tables, NAME.yaml: a line `class: prompt` per class, in the official order."""
+PROMPT_TABLES = Path(__file__).parent  # of NAME.yaml, with a line `class: prompt` per class, in the official order
 
 
 @dataclass(frozen=True)
@@ -17,27 +16,21 @@ class Counts:
     """The published size of a split."""
 
     images: int
-    labels_per_image: float | None = None
-    """Mean number of positives in the full labels, to three decimals; None where it is not established."""
+    labels_per_image: float | None = None  # mean positives in the full labels, to three decimals; None: not established
 
 
 @dataclass(frozen=True)
 class Benchmark:
     """A published image set, as the field trains and tests on it."""
 
-    name: str
-    """Also the name of its reader, its recipe and its table of prompts."""
+    name: str  # also the name of its reader, its recipe and its table of prompts
     title: str
     train: Counts
-    test: Counts
-    """The split that results are reported on, which the benchmark itself may call val."""
+    test: Counts  # the split that results are reported on, which the benchmark itself may call val
     class_count: int
-    page: str
-    """Address of the page that publishes it."""
-    archives: Mapping[str, str]
-    """Piece -> the official file that holds it."""
-    remark: str | None = None
-    """A caveat for whoever compares counts."""
+    page: str  # address of the page that publishes it
+    archives: Mapping[str, str]  # piece -> the official file that holds it
+    remark: str | None = None  # a caveat for whoever compares counts
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -71,12 +64,9 @@ COCO = Benchmark(
     class_count=80,
     page="https://cocodataset.org/#download",
     archives={
-        "annotations2014": "http://images.cocodataset.org/annotations/annotations_trainval2014.zip",
-        "annotations2017": "http://images.cocodataset.org/annotations/annotations_trainval2017.zip",
-        "train2014": "http://images.cocodataset.org/zips/train2014.zip",
-        "val2014": "http://images.cocodataset.org/zips/val2014.zip",
-        "train2017": "http://images.cocodataset.org/zips/train2017.zip",
-        "val2017": "http://images.cocodataset.org/zips/val2017.zip",
+        f"{part}{year}": f"http://images.cocodataset.org/{place}{year}.zip"
+        for part, place in (("annotations", "annotations/annotations_trainval"), ("train", "zips/train"), ("val", "zips/val"))
+        for year in (2014, 2017)
     },
 )
 NUS = Benchmark(
@@ -109,10 +99,6 @@ BENCHMARKS = (VOC, COCO, NUS, CUB)
 
 def benchmark_of(kind: str, classes: Collection[str]) -> Benchmark | None:
     """Return the benchmark that an image set is, by its reader or by exactly its class names in any order; None if it is none."""
-    for benchmark in BENCHMARKS:
-        if kind == benchmark.name:
-            return benchmark
-    for benchmark in BENCHMARKS:
-        if len(classes) == benchmark.class_count and set(classes) == set(benchmark.classes):
-            return benchmark
-    return None
+    by_reader = [benchmark for benchmark in BENCHMARKS if kind == benchmark.name]
+    alike = (each for each in BENCHMARKS if len(classes) == each.class_count and set(classes) == set(each.classes))
+    return by_reader[0] if by_reader else next(alike, None)

@@ -12,10 +12,8 @@ from aevlp.core.registry import Registry, load_files
 from aevlp.data.dataset import ImageTable, Labels
 from aevlp.data.files import CLASSES_FILE, folders_in, has_images
 
-GENERAL = "folder"
-"""The format that matches every folder with images in its folders, also one that a benchmark was unpacked in."""
-MOST_ASKED = 50
-"""Number of folders per level that are searched for a benchmark: an image set may have ten thousand classes."""
+GENERAL = "folder"  # the format that matches every folder with images in its folders, also one that a benchmark was unpacked in
+MOST_ASKED = 50  # number of folders per level that are searched for a benchmark: an image set may have ten thousand classes
 
 
 @dataclass(frozen=True)
@@ -23,15 +21,11 @@ class Reader:
     """A format of image sets."""
 
     name: str
-    detects: Callable[[Path], bool]
-    """Return whether an existing path looks like this format; cheap."""
+    detects: Callable[[Path], bool]  # whether an existing path looks like this format; cheap
     read: Callable[[Path], ImageTable]
-    looks_like: str
-    """Description by which a user recognises the format, for messages and docs."""
-    rank: int = 0
-    """Detection order: specific formats (0 or below) come before those that nearly every folder looks like."""
-    official: bool = False
-    """True for the layout of published files, which no other image set looks like by chance."""
+    looks_like: str  # description by which a user recognises the format, for messages and docs
+    rank: int = 0  # detection order: specific formats (0 or below) come before those that nearly every folder looks like
+    official: bool = False  # True for the layout of published files, which no other image set looks like by chance
 
 
 READERS: Registry[Reader] = Registry("format")

@@ -15,32 +15,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from aevlp.core.errors import UserError
 from aevlp.data.benchmarks import COCO
 from aevlp.data.dataset import ImageTable, complete_labels
 from aevlp.data.files import refuse_empty, refuse_missing_images, refuse_repeated, require_file, require_folder, unlisted_images
-from aevlp.data.readers import Reader, register
+from aevlp.data.readers import Reader, label_matrix, register
 
-YEARS = ("2014", "2017")
-"""If as many pieces of both are in one folder, the first is read, which is the one that the field uses."""
-SPLIT_OF = {"train": "train", "val": "test"}
-"""COCO's name of a part -> split of its images."""
+YEARS = ("2014", "2017")  # if as many pieces of both are in one folder, the first is read, which is the one that the field uses
+SPLIT_OF = {"train": "train", "val": "test"}  # COCO's name of a part -> split of its images
 KEPT = frozenset(("images", "annotations", "categories", "id", "image_id", "category_id", "file_name", "name"))
-"""Keys of the JSON objects that are needed."""
 
 
 @dataclass(frozen=True)
 class _Part:
     """The content of one file of instances."""
 
-    classes: dict[int, str]
-    """Category id -> name, sorted by id."""
-    images: dict[str, frozenset[int]]
-    """File name -> category ids in it, in the order of the rows."""
-    without: frozenset[str]
-    """File names of the images that have no annotation."""
+    classes: dict[int, str]  # category id -> name, sorted by id
+    images: dict[str, frozenset[int]]  # file name -> category ids in it, in the order of the rows
+    without: frozenset[str]  # file names of the images that have no annotation
 
 
 def detects(path: Path) -> bool:
@@ -71,10 +63,8 @@ def read(path: Path) -> ImageTable:
         splits += [split] * len(found)
         positives += parts[part].images.values()
         notes += _notes(folder, parts[part])
-    column = {category: number for number, category in enumerate(classes)}
-    labels = np.zeros((len(names), len(classes)), dtype=np.int8)
-    for row, categories in enumerate(positives):
-        labels[row, [column[category] for category in categories]] = 1
+    known = ((name, {classes[category]: 1 for category in found}) for name, found in zip(names, positives, strict=True))
+    labels = label_matrix(known, tuple(classes.values()))
     return ImageTable(
         root=path,
         names=tuple(names),

@@ -22,8 +22,7 @@ from aevlp.data.dataset import ImageTable, Labels, complete_labels
 from aevlp.data.files import CLASSES_FILE, fixed_classes, refuse_empty, refuse_missing_images, refuse_repeated, require_file
 from aevlp.data.readers import Reader, register
 
-SPLIT_OF = {"train": "train", "val": "test"}
-"""Part in the file names -> split of its images."""
+SPLIT_OF = {"train": "train", "val": "test"}  # part in the file names -> split of its images
 PLACES = (
     ".",
     "images",
@@ -36,8 +35,7 @@ PLACES = (
     "CUB_200_2011/images",
 )
 """Folders that images may be named relative to; COCO's names begin with train2014/ or val2014/."""
-TRIED = 5
-"""Number of images of each part that are tried to find their folder."""
+TRIED = 5  # number of images of each part that are tried to find their folder
 DAMAGED = (ValueError, EOFError, OverflowError, MemoryError, RecursionError, tokenize.TokenError, zipfile.BadZipFile)
 """Errors that numpy raises on a truncated file or a damaged header."""
 SOURCE = "such files are made by https://github.com/elijahcole/single-positive-multi-label (preproc/)"

@@ -20,8 +20,7 @@ from aevlp.data.dataset import ImageTable, complete_labels
 from aevlp.data.files import missing_files, other_spelling, read_text, refuse_empty, refuse_repeated, require_file, require_folder
 from aevlp.data.readers import Reader, register
 
-SPLIT_OF = {"Train": "train", "Test": "test"}
-"""Name of a list -> split of its images."""
+SPLIT_OF = {"Train": "train", "Test": "test"}  # name of a list -> split of its images
 ALL, BY_PART = "Groundtruth/AllLabels", "Groundtruth/TrainTestLabels"
 ZERO, ONE = b"01"
 BLANK = b" \t\r\n"

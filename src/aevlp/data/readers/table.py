@@ -93,8 +93,7 @@ class _Image:
     line: int
     name: str
     split: str
-    values: dict[str, int]
-    """Class name -> 1 or -1, where known."""
+    values: dict[str, int]  # class name -> 1 or -1, where known
 
 
 @dataclass(frozen=True)
@@ -105,18 +104,19 @@ class _Columns:
     split: str | None
     positives: str | None
     negatives: str | None
-    classes: tuple[str, ...]
-    """The columns that are classes; empty if labels are given by name."""
+    classes: tuple[str, ...]  # the columns that are classes; empty if labels are given by name
 
 
 def detects(path: Path) -> bool:
     """Return whether this is a table file, or a folder with one under a usual name."""
-    return path.suffix.lower() in SUFFIXES if path.is_file() else any((path / name).is_file() for name in FILES)
+    return _file(path) is not None
 
 
 def read(path: Path) -> ImageTable:
     """Return one image per row, in the order of the rows."""
     file = _file(path)
+    if file is None:
+        raise UserError(f"{path}: no table; the format 'table' is a {', '.join(SUFFIXES)} file, or a folder with labels.csv")
     fixed = fixed_classes(file.parent)
     table = TableRows(file)
     rows = list(table)
@@ -145,13 +145,10 @@ def image_names(file: Path) -> Iterator[str]:
         _image_column(rows.columns, file)
 
 
-def _file(path: Path) -> Path:
+def _file(path: Path) -> Path | None:
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return path
-    for name in FILES:
-        if (path / name).is_file():
-            return path / name
-    raise UserError(f"{path}: no table; the format 'table' is a {', '.join(SUFFIXES)} file, or a folder with labels.csv")
+    return next((path / name for name in FILES if (path / name).is_file()), None)
 
 
 def _first(names: Iterable[str], aliases: tuple[str, ...]) -> str | None:

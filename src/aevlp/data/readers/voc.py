@@ -26,10 +26,8 @@ from aevlp.data.files import (
 )
 from aevlp.data.readers import Reader, register
 
-YEARS = ("VOC2012", "VOC2007")
-"""If a VOCdevkit holds both, the first is read; the path of the other year's folder selects that one."""
-SPLIT_OF = {"train": "train", "val": "test"}
-"""Name of a list -> split of its images."""
+YEARS = ("VOC2012", "VOC2007")  # of a VOCdevkit with both, the first is read; the path of the other folder selects that one
+SPLIT_OF = {"train": "train", "val": "test"}  # name of a list -> split of its images
 MARKS = {"-1": -1, "0": -1, "1": 1}
 OWN = "describe a set of your own by a table (docs/data.md shows the smallest)"
 """Advice for users with their own images in VOC's folders, as annotation tools write them."""
