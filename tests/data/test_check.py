@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from aevlp.core.errors import UserError
-from aevlp.data.check import PerImage, Report, SplitReport, render, report_on
+from aevlp.data.check import Report, SplitReport, render, report_on
 
 Pictures = Callable[[list[str]], Path]
 
@@ -25,8 +25,8 @@ def test_what_was_understood(pictures: Pictures) -> None:
     report = report_on(root)
     assert (report.path, report.kind, report.images, report.classes) == (root, "table", 12, ("cat", "dog", "zebra"))
     assert report.splits == (
-        SplitReport("train", 10, PerImage(1.2, 0, 2), PerImage(0.0, 0, 0), 1),
-        SplitReport("test", 2, PerImage(1.5, 1, 2), PerImage(1.5, 1, 2), 0),
+        SplitReport("train", 10, (1.2, 0, 2), (0.0, 0, 0), 1),
+        SplitReport("test", 2, (1.5, 1, 2), (1.5, 1, 2), 0),
     )
     assert report.held_out == 2
     assert report.examples == {"cat": 3, "dog": 9, "zebra": 0}
@@ -38,8 +38,8 @@ def test_what_was_understood(pictures: Pictures) -> None:
 
 def test_options_are_taken_into_account(pictures: Pictures) -> None:
     root = animals(pictures)
-    assert report_on(root, observe="single").splits[0].positives == PerImage(0.9, 0, 1)
-    assert report_on(root, zeros="negative").splits[0].negatives == PerImage(1.8, 1, 3)
+    assert report_on(root, observe="single").splits[0].positives == (0.9, 0, 1)
+    assert report_on(root, zeros="negative").splits[0].negatives == (1.8, 1, 3)
     with pytest.raises(UserError, match="unknown format 'tabel'"):
         report_on(root, "tabel")
 

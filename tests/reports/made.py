@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from aevlp.core.files import write_json
-from aevlp.reports.curves import calibrated, extremes, histograms, precision_recall
+from aevlp.reports.collect import calibrated, extremes, histograms, precision_recall
 from aevlp.reports.evidence import Evidence, Example, ExampleGrid, Tile, write_evidence
 from aevlp.training.calibration import fit_calibration
 from aevlp.training.run_folder import RunFolder

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from aevlp.reports import curves
-from aevlp.reports.curves import BINS, POINTS, calibrated, extremes, histograms, precision_recall
+from aevlp.reports import collect
+from aevlp.reports.collect import BINS, POINTS, calibrated, extremes, histograms, precision_recall
 from aevlp.training.calibration import Calibration, Reliability
 
 
@@ -66,7 +66,7 @@ def test_reliability_of_very_many_labels_is_that_of_evenly_spread_images(monkeyp
     rng = np.random.default_rng(0)
     p = rng.random((1000, 10))
     labels = np.where(rng.random(p.shape) < p, 1, -1).astype(np.int8)
-    monkeypatch.setattr(curves, "CELLS", 1000)
+    monkeypatch.setattr(collect, "CELLS", 1000)
     before, _ = calibrated(p, labels, None)
     assert sum(cells for *_, cells in before.bins) == 1000
     assert before.error < 0.1

@@ -19,14 +19,7 @@ MOST_FILES = 20
 MOST_GROUPS = 5
 MOST_CLASSES = 10
 
-
-@dataclass(frozen=True)
-class PerImage:
-    """The number of positives, or of negatives, that an image has."""
-
-    mean: float
-    least: int
-    most: int
+PerImage = tuple[float, int, int]  # mean, least and most labels of an image
 
 
 @dataclass(frozen=True)
@@ -138,10 +131,7 @@ def compare_with_benchmark(table: ImageTable) -> Comparison | None:
     positives = ((table.labels if table.truth is None else table.truth) == 1).sum(axis=1)
     training = "train and val" if "train" in table.splits and "val" in table.splits else "train"
     images, labels = [], []
-    for name, rows, expected in (
-        (training, splits != "test", benchmark.train),
-        ("test", splits == "test", benchmark.test),
-    ):
+    for name, rows, expected in ((training, splits != "test", benchmark.train), ("test", splits == "test", benchmark.test)):
         if not rows.any():
             continue
         images.append(BenchmarkStatistic(f"{name} images", f"{rows.sum():,}", f"{expected.images:,}"))
@@ -155,7 +145,7 @@ def compare_with_benchmark(table: ImageTable) -> Comparison | None:
 def _split_report(name: str, observed: Labels) -> SplitReport:
     def per_image(value: int) -> PerImage:
         counts = (observed == value).sum(axis=1)
-        return PerImage(float(counts.mean()), int(counts.min()), int(counts.max()))
+        return float(counts.mean()), int(counts.min()), int(counts.max())
 
     unlabelled = int((observed == 0).all(axis=1).sum())
     return SplitReport(name, len(observed), per_image(1), per_image(-1), unlabelled)
@@ -207,12 +197,12 @@ def _shortened(lines: list[str], most: int) -> list[str]:
 
 
 def _split_lines(report: Report) -> list[str]:
-    def cell(counts: PerImage) -> str:
-        return f"{counts.mean:.3f} ({counts.least} to {counts.most})"
+    def cell(mean: float, least: int, most: int) -> str:
+        return f"{mean:.3f} ({least} to {most})"
 
     rows = [("split", "images", "positives per image", "negatives per image", "without labels")]
     rows += [
-        (split.name, f"{split.images:,}", cell(split.positives), cell(split.negatives), f"{split.unlabelled:,}")
+        (split.name, f"{split.images:,}", cell(*split.positives), cell(*split.negatives), f"{split.unlabelled:,}")
         for split in report.splits
     ]
     lines = _aligned(rows)

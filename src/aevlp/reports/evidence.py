@@ -124,24 +124,21 @@ def read_evidence(file: Path) -> Evidence:
 def _restored(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values with the types that JSON turns into lists and mappings."""
 
-    def curve(value: dict[str, Any]) -> Curve:
-        points = tuple((recall, precision) for recall, precision in value["points"])
-        return Curve(value["label"], value["ap"], points, tuple(value["chosen"]) if value["chosen"] else None)
-
     def example(value: dict[str, Any]) -> Example:
-        tiles = tuple(Tile(**{**tile, "box": tuple(tile["box"])}) for tile in value["tiles"])
-        return Example(**{**value, "others": tuple(value["others"]), "tiles": tiles})
+        return Example(**{**value, "tiles": tuple(Tile(**tile) for tile in value["tiles"])})
 
-    def reliability(value: dict[str, Any]) -> Reliability:
-        return Reliability(value["error"], tuple((mean, share, cells) for mean, share, cells in value["bins"]))
-
-    restored = {**values, "classes": tuple(values["classes"])}
+    restored: dict[str, Any] = _with_tuples(values)
     for name in ("best", "worst"):
-        restored[name] = tuple(map(curve, values[name]))
+        restored[name] = tuple(Curve(**curve) for curve in restored[name])
     for name in GRIDS:
-        grid = dict(values[name])
-        restored[name] = ExampleGrid(tuple(map(example, grid.pop("exhibits"))), **grid)
-    if values["reliability"] is not None:
-        before, after = values["reliability"]
-        restored["reliability"] = (reliability(before), None if after is None else reliability(after))
+        restored[name] = ExampleGrid(tuple(map(example, restored[name].pop("exhibits"))), **restored[name])
+    if (states := restored["reliability"]) is not None:
+        restored["reliability"] = tuple(None if state is None else Reliability(**state) for state in states)
     return restored
+
+
+def _with_tuples(value: Any) -> Any:
+    """Return a JSON value with tuples instead of lists."""
+    if isinstance(value, list):
+        return tuple(map(_with_tuples, value))
+    return {key: _with_tuples(inner) for key, inner in value.items()} if isinstance(value, dict) else value

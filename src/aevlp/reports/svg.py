@@ -17,19 +17,15 @@ from matplotlib.figure import Figure
 
 INK, FAINT = "#010101", "#020202"
 BLUE, ORANGE, GREEN, PINK, AMBER, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
-VARIABLES = {
-    INK: "currentColor",
-    FAINT: "var(--line)",
-    BLUE: "var(--blue)",
-    ORANGE: "var(--orange)",
-    GREEN: "var(--green)",
-    PINK: "var(--pink)",
-    AMBER: "var(--amber)",
-    SKY: "var(--sky)",
-}
 SERIES = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY)
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
-"""Line styles, so that lines differ in more than their colour."""
+VARIABLES = {INK: "currentColor", FAINT: "var(--line)"}
+VARIABLES |= zip(SERIES, (f"var(--{name})" for name in ("blue", "orange", "green", "pink", "amber", "sky")), strict=True)
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1, 1.2)),
+    (0, (5, 1.2, 1, 1.2)),
+)  # lines differ in more than their colour
 DISTINCT = 12  # combinations of colour and dashes
 
 WIDTH, HEIGHT = 5.2, 2.9  # inches of 72 units
