@@ -12,7 +12,7 @@ import pytest
 
 from aevlp.data import ImageTable, read
 from aevlp.data.benchmarks import VOC
-from aevlp.data.check import BenchmarkStatistic, compare_with_benchmark, render, report_on
+from aevlp.data.check import compare_with_benchmark, render, report_on
 from aevlp.data.dataset import labels_of
 from tests.cli.run import aevlp
 from tests.data.readers.test_voc import write_tree
@@ -37,7 +37,7 @@ def table(
 def found(image_set: ImageTable) -> dict[str, str]:
     comparison = compare_with_benchmark(image_set)
     assert comparison is not None
-    return {statistic.name: statistic.found for statistic in comparison.statistics}
+    return {name: found for name, found, _ in comparison.statistics}
 
 
 def test_statistics_beside_each_other() -> None:
@@ -45,11 +45,11 @@ def test_statistics_beside_each_other() -> None:
     assert comparison is not None
     assert comparison.benchmark is VOC
     assert comparison.statistics == (
-        BenchmarkStatistic("train images", "2", "5,717"),
-        BenchmarkStatistic("test images", "1", "5,823"),
-        BenchmarkStatistic("classes", "20", "20"),
-        BenchmarkStatistic("labels per train image", "1.500", "1.457"),
-        BenchmarkStatistic("labels per test image", "1.000", "1.434"),
+        ("train images", "2", "5,717"),
+        ("test images", "1", "5,823"),
+        ("classes", "20", "20"),
+        ("labels per train image", "1.500", "1.457"),
+        ("labels per test image", "1.000", "1.434"),
     )
     assert comparison.differing == ("train images", "test images", "labels per train image", "labels per test image")
 

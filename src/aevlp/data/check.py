@@ -20,6 +20,7 @@ MOST_GROUPS = 5
 MOST_CLASSES = 10
 
 PerImage = tuple[float, int, int]  # mean, least and most labels of an image
+BenchmarkStatistic = tuple[str, str, str]  # name, value found, value expected of the benchmark
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,6 @@ class SplitReport:
 
 
 @dataclass(frozen=True)
-class BenchmarkStatistic:
-    """One statistic of an image set, as text, beside the value expected of the benchmark."""
-
-    name: str
-    found: str
-    expected: str
-
-
-@dataclass(frozen=True)
 class Comparison:
     """The statistics of an image set beside those of the benchmark that it is."""
 
@@ -52,7 +44,7 @@ class Comparison:
     @property
     def differing(self) -> tuple[str, ...]:
         """The names of the statistics that are not as expected."""
-        return tuple(statistic.name for statistic in self.statistics if statistic.found != statistic.expected)
+        return tuple(name for name, found, expected in self.statistics if found != expected)
 
 
 @dataclass(frozen=True)
@@ -130,15 +122,16 @@ def compare_with_benchmark(table: ImageTable) -> Comparison | None:
     splits = np.array(table.splits)
     positives = ((table.labels if table.truth is None else table.truth) == 1).sum(axis=1)
     training = "train and val" if "train" in table.splits and "val" in table.splits else "train"
-    images, labels = [], []
+    images: list[BenchmarkStatistic] = []
+    labels: list[BenchmarkStatistic] = []
     for name, rows, expected in ((training, splits != "test", benchmark.train), ("test", splits == "test", benchmark.test)):
         if not rows.any():
             continue
-        images.append(BenchmarkStatistic(f"{name} images", f"{rows.sum():,}", f"{expected.images:,}"))
+        images.append((f"{name} images", f"{rows.sum():,}", f"{expected.images:,}"))
         if expected.labels_per_image is not None:
             found = f"{positives[rows].mean():.3f}"
-            labels.append(BenchmarkStatistic(f"labels per {name} image", found, f"{expected.labels_per_image:.3f}"))
-    classes = BenchmarkStatistic("classes", f"{len(table.classes)}", f"{benchmark.class_count}")
+            labels.append((f"labels per {name} image", found, f"{expected.labels_per_image:.3f}"))
+    classes = ("classes", f"{len(table.classes)}", f"{benchmark.class_count}")
     return Comparison(benchmark, (*images, classes, *labels))
 
 
@@ -216,7 +209,7 @@ def _expected_lines(comparison: Comparison | None) -> list[str]:
         return []
     benchmark = comparison.benchmark
     rows = [(benchmark.title, "found", "expected")]
-    rows += [(f"  {statistic.name}", statistic.found, statistic.expected) for statistic in comparison.statistics]
+    rows += [(f"  {name}", found, expected) for name, found, expected in comparison.statistics]
     lines = ["", *_aligned(rows), _verdict(comparison.differing)]
     return [*lines, f"note: {benchmark.remark}"] if benchmark.remark else lines
 

@@ -23,14 +23,8 @@ REPORT = "report.html"
 MOST_SETTINGS = 40  # in the chart of seeds
 MOST_COLUMNS, MOST_CLASSES = 12, 200  # of the table of classes
 
-
-@dataclass(frozen=True)
-class RunLink:
-    """A link to a run."""
-
-    seed: int
-    href: str | None  # None: the run has no report
-    mAP: float | None  # None: the run failed
+RunLink = tuple[int, str | None, float | None]  # seed; address, or None without a report; mAP, or None if the run failed
+ClassComparison = tuple[str, Sequence[float | None], float]  # class; its AP by setting, in percent; largest difference
 
 
 @dataclass(frozen=True)
@@ -70,20 +64,13 @@ class SettingResults:
 def write_compare_report(out: Path, sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, data: Path) -> Path:
     """Write the page of a sweep into its folder and return its path."""
     settings = _settings(out, sweep, outcomes)
-    failures = [(trial.name, outcome.line) for trial, outcome in outcomes if isinstance(outcome, Failure)]
-    file = out / REPORT
-    write_text(file, _page(sweep, settings, failures, data))
-    return file
-
-
-def _page(sweep: Sweep, settings: Sequence[SettingResults], failures: Sequence[tuple[str, str]], data: Path) -> str:
     done = [setting for setting in settings if setting.results]
     key = "mAP" if any(setting.values_of("mAP") for setting in done) else "val_mAP"
     ranked = sorted((s for s in done if s.values_of(key)), key=lambda s: -(s.mean(key) or 0.0))
     shown = {setting.name: setting.values_of(key) for setting in ranked[:MOST_SETTINGS]}
     split = "test" if key == "mAP" else "validation"
     classes = _compare_classes(ranked[:MOST_COLUMNS])
-    return render_page(
+    page = render_page(
         "sweep.html.j2",
         title=f"{len(settings)} {'settings' if sweep.varied else 'methods'} on {data.resolve().name}",
         summary=_summary(ranked, key, split),
@@ -92,7 +79,7 @@ def _page(sweep: Sweep, settings: Sequence[SettingResults], failures: Sequence[t
         varied=sweep.varied,
         settings=[*ranked, *(setting for setting in settings if setting not in ranked)],
         columns=_columns(done),
-        failures=failures,
+        failures=[(trial.name, outcome.line) for trial, outcome in outcomes if isinstance(outcome, Failure)],
         seeds_chart=charts.seeds_per_setting("seeds", shown, label=f"{split} mAP, %") if shown else None,
         hidden=max(len(ranked) - MOST_SETTINGS, 0),
         validation_chart=charts.validation_curves("courses", [setting.val_mAP for setting in ranked]) if ranked else None,
@@ -103,6 +90,8 @@ def _page(sweep: Sweep, settings: Sequence[SettingResults], failures: Sequence[t
         compared=ranked[:MOST_COLUMNS],
         data=data,
     )
+    write_text(out / REPORT, page)
+    return out / REPORT
 
 
 def _settings(out: Path, sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]]) -> list[SettingResults]:
@@ -129,7 +118,7 @@ def _link(out: Path, trial: Trial, outcome: Outcome) -> RunLink:
     """Return the link to a run, relative to the sweep's folder."""
     has_report = RunFolder(out / trial.name).report.is_file()
     value = None if isinstance(outcome, Failure) else outcome["val_mAP"] if outcome["mAP"] is None else outcome["mAP"]
-    return RunLink(trial.seed, f"{quote(trial.name)}/{REPORT}" if has_report else None, value)
+    return trial.seed, f"{quote(trial.name)}/{REPORT}" if has_report else None, value
 
 
 def _validation_mAP(run: RunFolder) -> EpochValues:
@@ -168,18 +157,9 @@ def _columns(done: Sequence[SettingResults]) -> list[tuple[str, str, int, float]
     return [column for column in possible if any(setting.values_of(column[1]) for setting in done)]
 
 
-@dataclass(frozen=True)
-class ClassComparison:
-    """The average precision of a class, in percent, by setting."""
-
-    name: str
-    ap: tuple[float | None, ...]
-    difference: float  # between the best and the worst setting
-
-
 def _compare_classes(compared: Sequence[SettingResults]) -> list[ClassComparison]:
     """Return a row per class, the largest difference between the settings first."""
-    rows = []
+    rows: list[ClassComparison] = []
     for name in dict.fromkeys(n for s in compared for r in s.results for n in (r["per_class_AP"] or ())):
         means = []
         for setting in compared:
@@ -188,5 +168,5 @@ def _compare_classes(compared: Sequence[SettingResults]) -> list[ClassComparison
             means.append(statistics.mean(known) if known else None)
         present = [mean for mean in means if mean is not None]
         if present:
-            rows.append(ClassComparison(name, tuple(means), max(present) - min(present)))
-    return sorted(rows, key=lambda row: -row.difference)
+            rows.append((name, means, max(present) - min(present)))
+    return sorted(rows, key=lambda row: -row[2])

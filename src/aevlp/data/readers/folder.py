@@ -27,7 +27,11 @@ def read(path: Path) -> ImageTable:
 
     found: list[tuple[str, str, str]] = []  # name, label, split
     for split, parent in parents:
-        _refuse_loose_images(parent)
+        if loose := [image.name for image in images_in(parent)]:
+            raise UserError(
+                f"{parent}: images beside the class folders have no class ({len(loose)}: {first_few(loose)}); "
+                "move them into one, or away"
+            )
         for folder in folders_in(parent):
             for image in images_below(folder):
                 found.append((image.relative_to(path).as_posix(), folder.name, split))
@@ -42,15 +46,6 @@ def read(path: Path) -> ImageTable:
         splits=tuple(split for _, _, split in found),
         kind="folder",
     )
-
-
-def _refuse_loose_images(parent: Path) -> None:
-    loose = [image.name for image in images_in(parent)]
-    if loose:
-        raise UserError(
-            f"{parent}: images beside the class folders have no class ({len(loose)}: {first_few(loose)}); "
-            "move them into one, or away"
-        )
 
 
 register(Reader("folder", detects, read, looks_like="a sub-folder per class: DATA/dog/1.jpg", rank=2))
