@@ -33,20 +33,23 @@ class Quality:
     observed: Labels
     truth: Labels
     per_epoch: list[tuple[float | None, float | None]] = field(default_factory=list)
-    union: npt.NDArray[np.bool_] | None = None
+    union: npt.NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with an empty union."""
+        self.union = np.zeros(self.observed.shape, bool)
 
     def update(self, pseudo: Labels) -> dict[str, float | None]:
         """Add an epoch's pseudo-labels [N, C]; return the figures so far, the newest epoch's as `epoch_*`."""
         found = pseudo == 1
-        self.union = found if self.union is None else self.union | found
+        self.union = self.union | found
         self.per_epoch.append(precision_recall(found, self.observed, self.truth))
         precision, recall = self.per_epoch[-1]
         return {"epoch_precision": precision, "epoch_recall": recall, **self.figures()}
 
     def figures(self) -> dict[str, float | None]:
         """Return average and accumulated precision and recall, 0..1."""
-        union = np.zeros(self.observed.shape, bool) if self.union is None else self.union
-        precision, recall = precision_recall(union, self.observed, self.truth)
+        precision, recall = precision_recall(self.union, self.observed, self.truth)
         return {
             "precision": _mean([p for p, _ in self.per_epoch]),
             "recall": _mean([r for _, r in self.per_epoch]),
@@ -56,8 +59,7 @@ class Quality:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        union = np.zeros(self.observed.shape, bool) if self.union is None else self.union
-        return {"per_epoch": list(self.per_epoch), "union": torch.from_numpy(np.packbits(union))}
+        return {"per_epoch": list(self.per_epoch), "union": torch.from_numpy(np.packbits(self.union))}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`."""

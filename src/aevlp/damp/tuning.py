@@ -70,7 +70,7 @@ class Sample:
     local_threshold: float
     released_code: bool = False
 
-    def finals(self, temperature: float) -> tuple[Floats, Floats]:
+    def finals(self, temperature: float) -> tuple[Tensor, Tensor]:
         """Return final and average scores, [N, C] each."""
         parts = [
             final_scores(
@@ -81,7 +81,7 @@ class Sample:
             )
             for at in range(0, len(self.embeddings), BATCH)
         ]
-        final, average = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+        final, average = map(torch.cat, zip(*parts, strict=True))
         return final, average
 
 
@@ -120,10 +120,12 @@ class _Search:
     def __init__(self, sample: Sample, before: DampSettings) -> None:
         self.before = before
         self.count, self.width = sample.observed.shape
-        self.finals, self.averages = {}, {}
+        self.finals, self.ranks, self.ranks_from_below = {}, {}, {}
         for temperature in sorted({*TEMPERATURES, before.temperature}):
-            self.finals[temperature], self.averages[temperature] = sample.finals(temperature)
-        self.ranks = {t: rank(torch.from_numpy(final), descending=True).numpy() for t, final in self.finals.items()}
+            final, average = sample.finals(temperature)
+            self.finals[temperature] = final.numpy()
+            self.ranks[temperature] = rank(final, descending=True).numpy()
+            self.ranks_from_below[temperature] = rank(average, descending=False).numpy()
         self.top_ks = [k for k in TOP_KS if k <= self.width] or [self.width]
 
     def run(self, mass: Floats, counted: Flags, basis: Literal["complete", "estimated"]) -> Tuning:
@@ -161,7 +163,7 @@ class _Search:
 
     def _fraction(self, temperature: float, mass: Floats) -> float:
         """Return the largest share of negatives that includes few positives."""
-        place = rank(torch.from_numpy(self.averages[temperature]), descending=False).numpy()
+        place = self.ranks_from_below[temperature]
         taken = np.cumsum(np.bincount(place.ravel(), mass.ravel(), self.width)) / max(mass.sum(), 1e-9)
         counts = {fraction: lowest_count(fraction, self.width) for fraction in FRACTIONS}
         return max(fraction for fraction, n in counts.items() if n == 0 or taken[n - 1] <= TAKEN)
@@ -174,8 +176,7 @@ class _Search:
 
     def figures(self, setting: DampSettings, mass: Floats, counted: Flags) -> Figures:
         """Return the figures of a setting."""
-        place = rank(torch.from_numpy(self.averages[setting.temperature]), descending=False).numpy()
-        negative = place < lowest_count(setting.negative_fraction, self.width)
+        negative = self.ranks_from_below[setting.temperature] < lowest_count(setting.negative_fraction, self.width)
         found = self.found(setting) & ~negative & counted
         claims, wanted = int(found.sum()), float(mass.sum())
         hits = min(float((mass * found).sum()), claims)

@@ -26,7 +26,7 @@ from aevlp.data.fingerprint import set_fingerprint
 from aevlp.models.image_settings import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.models.options import TeacherOptions
 from aevlp.models.prompts import class_prompts, digest_of
-from aevlp.models.teacher import Teacher, load_teacher
+from aevlp.models.teacher import load_teacher
 from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
 from aevlp.store.fill import fill, shard_job
 
@@ -69,57 +69,50 @@ class ViewEmbeddings:
         seed: int,
         accelerator: Accelerator,
     ) -> None:
-        self.split, self.options, self.draws = split, teacher, draws
-        self.store_root, self.seed, self.accelerator = store_root, seed, accelerator
+        self.options, self.store_root, self.seed, self.accelerator = teacher, store_root, seed, accelerator
         prompts = class_prompts(teacher.prompts, teacher.prompt, classes)  # refused before the teacher is loaded
         self.prompts = digest_of(prompts)
         self.precision = teacher_precision(teacher.precision, accelerator.device)
         model = load_teacher(teacher.name, accelerator.device, self.precision)
         # The text side is small and computed once, on the CPU, so that it does not depend on the device.
         self.texts = text_embeddings(model.encode_texts, prompts).cpu()
-        self.images = self._images()
-        self.shards = shards_of(len(self.images.names))
-        self.scorer = self._scorer(model, ViewSettings(size=model.image_size, **view))
-        self.store = None if store_root is None else self._store(model)
-
-    def _images(self) -> Split:
-        """Return the images to embed: of a part of a split the whole split, if a store keeps it for the other parts."""
-        whole = self.split.whole
-        return self.split if whole is None or self.store_root is None else whole
-
-    def _scorer(self, teacher: Teacher, settings: ViewSettings) -> Scorer:
-        mean, std = (IMAGENET_MEAN, IMAGENET_STD) if settings.released_code else (teacher.mean, teacher.std)
-        return Scorer(
-            teacher,
+        settings = ViewSettings(size=model.image_size, **view)
+        mean, std = (IMAGENET_MEAN, IMAGENET_STD) if settings.released_code else (model.mean, model.std)
+        self.scorer = Scorer(
+            model,
             settings,
             mean=mean,
             std=std,
-            accelerator=self.accelerator,
-            batch_size=self.options.batch_size,
+            accelerator=accelerator,
+            batch_size=teacher.batch_size,
             precision=self.precision,
         )
+        self._open(split, draws)
 
-    def _store(self, teacher: Teacher) -> EmbeddingStore:
-        split, root = self.images, self.store_root
-        assert root is not None
-        key = ViewKey(
-            teacher=teacher.fingerprint,
-            mean=self.scorer.mean,
-            std=self.scorer.std,
-            precision=self.precision,
-            views=self.scorer.settings,
-            images=set_fingerprint(split.names, split.digests),
-        )
-        about = {"model": self.options.name, "data": str(split.root.resolve())}
-        return EmbeddingStore(root, key, count=len(split.names), dimension=self.texts.shape[1], about=about)
+    def _open(self, split: Split, draws: int) -> None:
+        """Set the images, and open their store, if there is one."""
+        self.split, self.draws = split, draws
+        # Of a part of a split the whole is embedded, if a store keeps it for the other parts.
+        self.images = images = split if split.whole is None or self.store_root is None else split.whole
+        self.shards = shards_of(len(images.names))
+        self.store: EmbeddingStore | None = None
+        if self.store_root is not None:
+            key = ViewKey(
+                teacher=self.scorer.teacher.fingerprint,
+                mean=self.scorer.mean,
+                std=self.scorer.std,
+                precision=self.precision,
+                views=self.scorer.settings,
+                images=set_fingerprint(images.names, images.digests),
+            )
+            about = {"model": self.options.name, "data": str(images.root.resolve())}
+            count, dimension = len(images.names), self.texts.shape[1]
+            self.store = EmbeddingStore(self.store_root, key, count=count, dimension=dimension, about=about)
 
     def at(self, split: Split, draws: int = 1) -> ViewEmbeddings:
         """Return the same teacher's embeddings of other images."""
         other = copy(self)
-        other.split = split
-        other.images = other._images()
-        other.shards, other.draws = shards_of(len(other.images.names)), draws
-        other.store = None if self.store is None else other._store(self.scorer.teacher)
+        other._open(split, draws)
         return other
 
     def fill(self) -> None:

@@ -8,7 +8,6 @@
 """
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -64,8 +63,7 @@ def boxes(width: float, height: float, grid: int, rng: np.random.Generator | tor
         grown = torch.rand(cells, 2, generator=rng, dtype=torch.float64) * overlap
     else:
         grown = torch.from_numpy(rng.random((cells, 2)) * overlap)
-    rows, columns = torch.meshgrid(torch.arange(grid), torch.arange(grid), indexing="ij")
-    near = torch.stack([columns.flatten(), rows.flatten()], 1).double()  # [R, 2], in cells
+    near = _cells(grid).double()
     side = torch.tensor([width, height], dtype=torch.float64)
     low = ((near - grown) * side / grid).clamp_min(0)
     high = torch.minimum((near + 1 + grown) * side / grid, side)
@@ -73,24 +71,24 @@ def boxes(width: float, height: float, grid: int, rng: np.random.Generator | tor
     return torch.cat([whole, torch.cat([low, high], 1)])
 
 
+def _cells(grid: int) -> Tensor:
+    """Return (column, row) of every cell, row by row: int64 [grid * grid, 2]."""
+    return torch.cartesian_prod(torch.arange(grid), torch.arange(grid)).flip(1)
+
+
 def floor_boxes(width: int, height: int, grid: int) -> Tensor:
     """Return the boxes of the released code: cells of width // grid by height // grid pixels, without the rest."""
     cell = torch.tensor([max(width // grid, 1), max(height // grid, 1)])
     last = torch.tensor([width - 1, height - 1])  # an image of fewer pixels than cells repeats its last one
-    rows, columns = torch.meshgrid(torch.arange(grid), torch.arange(grid), indexing="ij")
-    low = torch.minimum(torch.stack([columns.flatten(), rows.flatten()], 1) * cell, last)
+    low = torch.minimum(_cells(grid) * cell, last)
     return torch.cat([torch.tensor([[0, 0, width, height]]), torch.cat([low, low + cell], 1)]).double()
-
-
-def _generator(seed: int, draw: int, name: str) -> np.random.Generator:
-    """Return the generator of one image in one draw; it does not depend on other images or on their order."""
-    identity = np.frombuffer(blake2b(os.fsencode(name), digest_size=16).digest(), dtype="<u4")
-    return np.random.default_rng([seed, draw, *identity.tolist()])
 
 
 def plan_views(settings: ViewSettings, draw: int, name: str, width: int, height: int) -> Plan:
     """Return the plan of the image called `name` in the given draw (0 for the first epoch)."""
-    rng = _generator(settings.seed, draw, name)
+    identity = np.frombuffer(blake2b(os.fsencode(name), digest_size=16).digest(), dtype="<u4")
+    # Views depend neither on other images nor on their order.
+    rng = np.random.default_rng([settings.seed, draw, *identity.tolist()])
     cut = boxes(width, height, settings.grid, rng, settings.overlap)
     flipped = rng.random(settings.count) < FLIP_SHARE
     augmentation = np.where(rng.random(settings.count) < AUGMENT_SHARE, rng.integers(1, 5, settings.count), 0)
@@ -100,12 +98,6 @@ def plan_views(settings: ViewSettings, draw: int, name: str, width: int, height:
     if not settings.augment:
         flipped, augmentation = np.zeros_like(flipped), np.zeros_like(augmentation)
     return Plan(cut, flipped, augmentation, amounts)
-
-
-def _box(edges: Sequence[float], width: int, height: int) -> tuple[int, int, int, int]:
-    """Return left, top, right, bottom of a box in whole pixels, at least one wide and high."""
-    left, top = min(round(edges[0]), width - 1), min(round(edges[1]), height - 1)
-    return left, top, max(round(edges[2]), left + 1), max(round(edges[3]), top + 1)
 
 
 _RESIZE = {"bilinear": torch.ops.aten._upsample_bilinear2d_aa.out, "bicubic": torch.ops.aten._upsample_bicubic2d_aa.out}
@@ -136,11 +128,12 @@ def render(pixels: Tensor, plan: Plan, settings: ViewSettings, out: Tensor | Non
     if out is None:
         out = pixels.new_empty((settings.count, settings.size, settings.size, 3))
     mode = "bilinear" if settings.released_code else "bicubic"
-    for view, edges, flipped, augmentation, amounts in zip(
+    for view, box, flipped, augmentation, amounts in zip(
         out, plan.boxes.tolist(), plan.flipped.tolist(), plan.augmentation.tolist(), plan.amounts.tolist(), strict=True
     ):
-        left, top, right, bottom = _box(edges, width, height)
-        cut = pixels[top:bottom, left:right]
+        left, top, right, bottom = map(round, box)
+        left, top = min(left, width - 1), min(top, height - 1)  # at least one pixel wide and high
+        cut = pixels[top : max(bottom, top + 1), left : max(right, left + 1)]
         # Flipped while it is small; contiguous in both cases, for which resizing bytes is several times faster.
         _resize(cut.flip(1) if flipped else cut.contiguous(), mode, view)
         if augmentation:
