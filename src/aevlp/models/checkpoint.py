@@ -197,10 +197,6 @@ def _download(name: str, role: str) -> Path:
     return Path(snapshot_download(name, revision=revision, allow_patterns=[*texts, *_safetensors(files)]))
 
 
-def _files(name: str, revision: str | None = None) -> list[str]:
-    return [sibling.rfilename for sibling in _model_info(name, revision).siblings or []]
-
-
 def _safetensors(files: list[str]) -> list[str]:
     return [file for file in files if re.fullmatch(r"model(-\d+-of-\d+)?\.safetensors", file)]
 
@@ -218,8 +214,8 @@ def _cached_proposals(name: str) -> Iterator[Path]:
         yield model / "snapshots" / reference.read_text().strip()
 
 
-def _model_info(name: str, revision: str | None = None) -> ModelInfo:
-    """Return the hub's description of `name`, requested once; an error after PROBE_SECONDS.
+def _files(name: str, revision: str | None = None) -> list[str]:
+    """Return the names of a model's files on the hub, requested once; an error after PROBE_SECONDS.
 
     The request's own time limit applies to each address of the host, and not to the name lookup. Where packets are dropped
     rather than refused that adds up to minutes, hence the thread.
@@ -233,4 +229,4 @@ def _model_info(name: str, revision: str | None = None) -> ModelInfo:
             answer.set_exception(error)
 
     threading.Thread(target=ask, daemon=True).start()  # an executor would wait for it at exit
-    return answer.result(timeout=PROBE_SECONDS)
+    return [sibling.rfilename for sibling in answer.result(timeout=PROBE_SECONDS).siblings or []]

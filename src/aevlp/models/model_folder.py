@@ -26,6 +26,7 @@ from aevlp.models.image_settings import ImageSettings, image_settings
 
 FEATURE_WIDTH = "features"
 """Key in config.json of D for a classifier of features."""
+_SAVED: dict[str, Any] = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32}
 
 
 def save_classifier(classifier: Classifier, folder: Path) -> None:
@@ -96,11 +97,7 @@ def model_classes(folder: Path) -> list[str]:
     """Return the class names of the model in a folder, in its order, without loading it."""
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder}: no trained model here (config.json is missing); is the training finished?")
-    return _class_names(read_json(folder / "config.json"))
-
-
-def _class_names(config: dict[str, Any]) -> list[str]:
-    names = config.get("id2label") or {}
+    names = read_json(folder / "config.json").get("id2label") or {}
     return [names[key] for key in sorted(names, key=int)]
 
 
@@ -127,9 +124,7 @@ def load_classifier(folder: Path) -> Classifier:
             if config.get("model_type") == AEVLP_MODEL_TYPE:
                 network, custom = _load_with_custom_head(folder, config)
             else:
-                network = transformers.AutoModelForImageClassification.from_pretrained(
-                    folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
-                )
+                network = transformers.AutoModelForImageClassification.from_pretrained(folder, **_SAVED)
     except Exception as error:
         raise UserError(f"{folder}: the model in it cannot be loaded ({one_line(error)})") from error
     return Classifier(network, image_settings(folder), custom)
@@ -138,7 +133,7 @@ def load_classifier(folder: Path) -> Classifier:
 def _load_feature_classifier(folder: Path, config: dict[str, Any]) -> FeatureClassifier:
     saved = config[AEVLP_MODEL_TYPE]
     custom = _saved_head(saved, saved[FEATURE_WIDTH]) if "head" in saved else None
-    classifier = FeatureClassifier(saved[FEATURE_WIDTH], saved["scale"], _class_names(config), custom)
+    classifier = FeatureClassifier(saved[FEATURE_WIDTH], saved["scale"], model_classes(folder), custom)
     classifier.network.load_state_dict(load_file(folder / WEIGHTS))
     return classifier
 
@@ -158,14 +153,8 @@ def _load_with_custom_head(folder: Path, config: dict[str, Any]) -> tuple[transf
         replace_head(self, custom)
 
     with_head: Any = type(plain.__name__, (plain,), {"__init__": make})
-    network, report = with_head.from_pretrained(
-        folder,
-        config=plain.config_class.from_dict({**config, "model_type": saved["backbone_type"]}),
-        local_files_only=True,
-        use_safetensors=True,
-        dtype=torch.float32,
-        output_loading_info=True,
-    )
+    settings = plain.config_class.from_dict({**config, "model_type": saved["backbone_type"]})
+    network, report = with_head.from_pretrained(folder, config=settings, output_loading_info=True, **_SAVED)
     if unfit := {*report["missing_keys"], *report["unexpected_keys"]}:
         raise ValueError(f"{len(unfit)} tensors are missing or superfluous, such as {min(unfit)}")
     return network, custom

@@ -65,20 +65,13 @@ def fill(store: EmbeddingStore, split: Split, draws: int, embedder: Embedder, ac
     written = _compute_missing(store, split, draws, embedder, accelerator)
     # This also waits until all processes are done.
     work: list[tuple[int, int]] = gather_object([(written, embedder.forward_batches - before)])
-    _report(store, draws, embedder.model, work)
-
-
-def _report(store: EmbeddingStore, draws: int, model: str, work: list[tuple[int, int]]) -> None:
-    """Log the work of each process: (shards, batches)."""
     shards, batches = (sum(counts) for counts in zip(*work, strict=True))
+    model = embedder.model
     done = f"{batches:,} batches computed" if shards else f"all in the store, no {model} pass"
     log.info("%s embeddings: %s images, %s", model, f"{store.count:,}", done)
     log.debug("store %s: %d draw%s of %d images", store.folder, draws, "" if draws == 1 else "s", store.count)
-    if shards:
-        for process, (written, passes) in enumerate(work, start=1):
-            log.debug(
-                "process %d of %d: scored %d of %d shards, %d %s passes", process, len(work), written, shards, passes, model
-            )
+    for process, (ours, passes) in enumerate(work if shards else [], start=1):
+        log.debug("process %d of %d: scored %d of %d shards, %d %s passes", process, len(work), ours, shards, passes, model)
 
 
 def _remove_damaged(store: EmbeddingStore, draws: int) -> None:

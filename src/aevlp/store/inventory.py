@@ -91,20 +91,14 @@ def _stored(folder: Path) -> Stored:
             return Stored(folder, "", "", images, size, last_use, unusable=f"{'older' if format < FORMAT else 'newer'} format")
         about = dict(manifest["about"])
         made_by = about.get("model", about.get("teacher", ""))  # as stores of 0.4.0 call it
-        shards = _shards(folder, images, (int(manifest["views"]), int(manifest["dimension"])))
-        return Stored(folder, str(about.get("data", "")), str(made_by), images, size, last_use, shards)
+        rows, shape, shards = shards_of(images), (int(manifest["views"]), int(manifest["dimension"])), []
+        for path in sorted(folder.glob("draw-*/*.npy")):
+            name = _SHARD.fullmatch(path.relative_to(folder).as_posix())
+            if name and int(name[2]) < len(rows):
+                shards.append(Shard(path, int(name[1]), (len(rows[int(name[2])]), *shape)))
+        return Stored(folder, str(about.get("data", "")), str(made_by), images, size, last_use, tuple(shards))
     except (OSError, ValueError, TypeError, LookupError):
         return Stored(folder, "", "", 0, size, last_use, unusable=DAMAGED)
-
-
-def _shards(folder: Path, images: int, shape: tuple[int, int]) -> tuple[Shard, ...]:
-    rows = shards_of(images)
-    found = []
-    for path in sorted(folder.glob("draw-*/*.npy")):
-        name = _SHARD.fullmatch(path.relative_to(folder).as_posix())
-        if name and int(name[2]) < len(rows):
-            found.append(Shard(path, int(name[1]), (len(rows[int(name[2])]), *shape)))
-    return tuple(found)
 
 
 def _size(path: Path) -> int:
@@ -166,7 +160,7 @@ def render(result: Verification) -> str:
 
 def unused(found: Sequence[Stored], days: float) -> list[Stored]:
     """Return the stores that no run has opened for so many days."""
-    return [stored for stored in found if stored.last_use <= _days_ago(days)]
+    return [stored for stored in found if _is_old(stored.last_use, days)]
 
 
 def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool) -> str:
@@ -180,7 +174,9 @@ def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool)
         freed += stored.size if free else 0
         what = verb if free else "in use, kept"
         lines.append(f"{what}: {stored.folder} ({show_size(stored.size)}, last used {show_time(stored.last_use)})")
-    lists, halves = _old_lists(root, days), _half_removed(root)
+    lists = sorted((root / "readable").glob("*.json")) if days is not None else []
+    lists = [path for path in lists if _is_old(path.stat().st_mtime, days or 0)]
+    halves = [path for path in root.glob(".*.removed") if _REMOVED.fullmatch(path.name)]
     for paths, name in ((lists, "list of readable images"), (halves, "rest of a killed prune")):
         if paths:
             freed += sum(_size(path) for path in paths)
@@ -236,18 +232,8 @@ def _cannot_remove(path: Path, error: OSError) -> UserError:
     return UserError(f"{path}: cannot be removed ({error.strerror}); it must belong to you, on a disk that you may write to")
 
 
-def _old_lists(root: Path, days: float | None) -> list[Path]:
-    """Return the lists of readable images that no run has used for so many days."""
-    paths = sorted((root / "readable").glob("*.json")) if days is not None else []
-    return [path for path in paths if path.stat().st_mtime <= _days_ago(days or 0)]
-
-
-def _half_removed(root: Path) -> list[Path]:
-    return [path for path in root.glob(".*.removed") if _REMOVED.fullmatch(path.name)]
-
-
-def _days_ago(days: float) -> float:
-    return time.time() - days * DAY
+def _is_old(last_use: float, days: float) -> bool:
+    return last_use <= time.time() - days * DAY
 
 
 def table(root: Path, found: Sequence[Stored]) -> Table:
