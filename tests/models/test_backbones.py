@@ -19,7 +19,7 @@ from tests.models.heads.checkpoints import IMAGE_SIZE, WIDTH, tiny, write_checkp
 
 CLASSES = ["ant", "bee", "cow", "dog"]
 FROZEN = {"clip": "post_layernorm", "dinov2": "mask_token"}
-"""What has no part in the logits, by family."""
+"""Parameters that the logits do not depend on, by family."""
 BODY_RATE, HEAD_RATE = 1e-4, 1e-2
 
 
@@ -56,7 +56,7 @@ class Trained:
     optimizer: torch.optim.Optimizer
 
     def moved(self, parameters):
-        """How far the numbers of each parameter moved at most."""
+        """Return the largest change of the numbers of each parameter."""
         names = {id(parameter): name for name, parameter in self.classifier.named_parameters()}
         return [float((p - self.before[names[id(p)]]).detach().abs().max()) for p in parameters]
 
@@ -167,8 +167,8 @@ def test_the_image_encoder_of_the_demos_clip_is_a_backbone(capsys, world, plain,
 
 
 def test_both_names_of_the_demo_clip_mean_one_checkpoint():
-    as_teacher = local_checkpoint("demo", role="teacher", demo="clip")
-    as_backbone = local_checkpoint("demo-clip", role="backbone", demo="backbone")
+    as_teacher = local_checkpoint("demo", role="teacher")
+    as_backbone = local_checkpoint("demo-clip", role="backbone")
     assert as_backbone.folder == as_teacher.folder
     assert as_backbone.fingerprint == as_teacher.fingerprint
-    assert local_checkpoint("demo", role="backbone", demo="backbone").folder != as_backbone.folder
+    assert local_checkpoint("demo", role="backbone").folder != as_backbone.folder

@@ -41,7 +41,7 @@ def without(*names: str) -> dict[str, bytes]:
 
 
 def teacher(name: object) -> Checkpoint:
-    return local_checkpoint(str(name), role="teacher", demo="clip")
+    return local_checkpoint(str(name), role="teacher")
 
 
 class Hub:
@@ -182,11 +182,11 @@ def test_a_folder_that_is_no_checkpoint_is_refused_in_one_line(tmp_path: Path, f
 
 def test_a_backbone_needs_no_tokenizer(tmp_path: Path):
     folder = write(tmp_path / "backbone", without("tokenizer.json"))
-    assert local_checkpoint(str(folder), role="backbone", demo="backbone").folder == folder
+    assert local_checkpoint(str(folder), role="backbone").folder == folder
 
 
 def test_demo_is_the_folder_in_the_package_even_beside_a_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checkpoints, "DEMO", tmp_path / "package" / "demo")
+    monkeypatch.setattr(checkpoints, "DEMO_CLIP", tmp_path / "package" / "demo" / "clip")
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "demo", FILES)
     with pytest.raises(UserError, match=r"--teacher demo: the folder .*package/demo/clip does not exist"):
@@ -215,7 +215,7 @@ def test_a_file_and_an_impossible_name_are_refused(tmp_path: Path, hub: Hub):
 
 def test_a_cached_model_is_found_without_a_request(hub: Hub, cache: Path):
     folder = put_in_cache(cache, FILES)
-    assert teacher("owner/model") == Checkpoint("owner/model", folder, f"owner/model@{COMMIT}")
+    assert teacher("owner/model") == Checkpoint(folder, f"owner/model@{COMMIT}")
     assert hub.requests == []
 
 
@@ -299,7 +299,7 @@ def test_without_network_one_attempt_and_three_ways_out(cache: Path, monkeypatch
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(socket, "create_connection", refuse)
     with pytest.raises(UserError) as caught:
-        local_checkpoint("owner/model", role=role, demo="clip")
+        local_checkpoint("owner/model", role=role)
     assert str(caught.value).startswith(f"--{role} owner/model: not in the cache {cache}")
     assert ways_out(str(caught.value), role)
     assert len(attempts) == 1
@@ -320,7 +320,7 @@ def test_the_environment_alone_decides_offline_and_cache(tmp_path: Path):
     program = (
         "from aevlp.models.checkpoint import local_checkpoint\n"
         "for name in ('owner/model', 'owner/other'):\n"
-        "    try: print(local_checkpoint(name, role='teacher', demo='clip').fingerprint)\n"
+        "    try: print(local_checkpoint(name, role='teacher').fingerprint)\n"
         "    except Exception as error: print(error)\n"
     )
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGINGFACE_"))}

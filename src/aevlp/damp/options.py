@@ -15,15 +15,15 @@ class DampOptions(Options, section="damp"):
     overlap: Annotated[float, AtLeast(0)] = 0.2
     """Each side of a tile grows by up to this share of the tile; 0: no overlap."""
     augment: bool = True
-    """Flip views, and now and then rotate, jitter, sharpen or contrast them; false: resize only."""
+    """Flip views, and sometimes rotate, jitter, sharpen or contrast them; false: resize only."""
     noise: bool = True
     """Add label-to-label noise to the text embeddings."""
     neighbours: Annotated[int, AtLeast(1)] | None = None
-    """Most similar classes that each class takes noise from, itself included (VOC 20, COCO 62, NUS 50, CUB 312); null: all."""
+    """Number of similar classes that give noise to each class, itself included (VOC 20, COCO 62, NUS 50, CUB 312); null: all."""
     temperature: Annotated[float, Above(0)] = 0.01
     """Softmax temperature on the cosines (CUB 0.1)."""
     local_threshold: Annotated[float, AtLeast(0)] = 0.0
-    """Score above which a class's best tile counts, and below which its worst does (COCO, NUS 0.3; CUB 0.005)."""
+    """Score from which the best tile of a class counts; below it the worst tile counts (COCO, NUS 0.3; CUB 0.005)."""
     global_threshold: Annotated[float, AtLeast(0)] = 0.5
     """Least score of a positive pseudo-label (NUS 0.6; CUB 0.005)."""
     top_k: Annotated[int, AtLeast(0)] = 3
@@ -31,8 +31,7 @@ class DampOptions(Options, section="damp"):
     negative_fraction: Annotated[float, Between(0, 1)] = 0.2
     """Share of the classes, those with the lowest scores, that become negative pseudo-labels (COCO 0.3)."""
     negatives: Literal["lowest", "agreed"] = "lowest"
-    """lowest: those are negative whose scores, averaged over the views, are the lowest; agreed: only those that are among so many
-    lowest in every single view."""
+    """lowest: the classes with the lowest scores, averaged over the views; agreed: only those among the lowest in every view."""
     seed: Annotated[int, AtLeast(0)] = 0
     """Seed of the views. Runs that share it share the store, whatever their own seed."""
     draws: Annotated[int, AtLeast(1)] | None = None
@@ -41,5 +40,5 @@ class DampOptions(Options, section="damp"):
     """Choose temperature, global_threshold, top_k and negative_fraction for these images and this teacher first (aevlp tune)."""
 
     def draws_in(self, epochs: int) -> int:
-        """Draws of views to make for so many epochs: never more than one each."""
+        """Return the number of draws of views for so many epochs: at most one each."""
         return min(self.draws or epochs, epochs)

@@ -26,8 +26,7 @@ WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
 LOADERS = {"teacher": "AutoModel", "backbone": "AutoModelForImageClassification"}
 CONVERTER, CONVERSION = "SFconvertbot", "Adding `safetensors` variant of this model"
 TOKENIZER_FILES = (".model", "tokenizer.json", "merges.txt", "vocab.txt")
-DEMO = Path(__file__).parent / "demo"
-DEMO_CLIP, DEMO_BACKBONE = DEMO / "clip", DEMO / "backbone"
+DEMO_CLIP, DEMO_BACKBONE = (Path(__file__).parent / "demo" / name for name in ("clip", "backbone"))
 
 log = logging.getLogger("aevlp")
 
@@ -36,32 +35,30 @@ log = logging.getLogger("aevlp")
 class Checkpoint:
     """A checkpoint whose files are on this machine."""
 
-    name: str
-    """As the user gave it."""
     folder: Path
     fingerprint: str
     """Identifies the weights: `owner/name@commit` from the hub, else a hash of the files' content, independent of their path."""
 
 
-def local_checkpoint(name: str, *, role: str, demo: str) -> Checkpoint:
+def local_checkpoint(name: str, *, role: str) -> Checkpoint:
     """Return the checkpoint called `name`, downloaded only if it is neither a folder nor in the hub's cache.
 
-    `role` is "teacher" or "backbone", the option that messages name; a teacher must have a tokenizer. `demo` is the folder under
-    the package's `demo/` that the name "demo" means; "demo-clip" means the demo's CLIP for both roles.
+    `role` is "teacher" or "backbone", the option that messages name; a teacher must have a tokenizer. The name "demo" means the
+    demo's model for this role, "demo-clip" the demo's CLIP for both.
     """
-    embedded = {"demo": demo, "demo-clip": "clip"}.get(name)
-    folder = DEMO / embedded if embedded else Path(name).expanduser()
-    if folder.is_dir() or embedded:
+    demo = {"demo": DEMO_CLIP if role == "teacher" else DEMO_BACKBONE, "demo-clip": DEMO_CLIP}
+    folder = demo.get(name) or Path(name).expanduser()
+    if folder.is_dir() or name in demo:
         if problem := _problem(folder, role):
             raise UserError(f"--{role} {name}: the folder {folder} {problem}")
-        return Checkpoint(name, folder, _content_hash(folder))
+        return Checkpoint(folder, _content_hash(folder))
     if folder.exists():
         raise UserError(f"--{role} {name}: this is a file; give the folder that holds the checkpoint")
     if folder.is_absolute() or name.startswith(".") or name.count("/") > 1 or "\\" in name:
         raise UserError(f"--{role} {name}: there is no such folder")
     with to_debug_log("huggingface_hub"):
         folder = _snapshot(name, role)
-    return Checkpoint(name, folder, f"{name}@{folder.name}")
+    return Checkpoint(folder, f"{name}@{folder.name}")
 
 
 @contextmanager

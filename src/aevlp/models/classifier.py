@@ -117,7 +117,7 @@ def last_map(network: transformers.PreTrainedModel, x: Tensor) -> Tensor | None:
 
 def backbone_of(options: ModelOptions) -> Checkpoint:
     """Return the checkpoint of the backbone, on this machine."""
-    return local_checkpoint(options.backbone, role="backbone", demo="backbone")
+    return local_checkpoint(options.backbone, role="backbone")
 
 
 def build_classifier(

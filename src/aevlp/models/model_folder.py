@@ -22,7 +22,7 @@ from aevlp.models.classifier import Classifier, CustomHead, replace_head
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.heads import HEADS
 from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
-from aevlp.models.image_settings import ImageSettings, image_settings
+from aevlp.models.image_settings import image_settings
 
 FEATURE_WIDTH = "features"
 """Key in config.json of D for a classifier of features."""
@@ -55,7 +55,20 @@ def _save_image_classifier(classifier: Classifier, folder: Path) -> None:
         config = read_json(folder / "config.json")
         head = {"backbone_type": config["model_type"], **_described(custom), "width": custom.width}
         write_json(folder / "config.json", {**config, "model_type": AEVLP_MODEL_TYPE, AEVLP_MODEL_TYPE: head})
-    write_json(folder / "preprocessor_config.json", _processor(classifier.images))
+    size = classifier.images.size
+    processor = {
+        "image_processor_type": "ViTImageProcessor",
+        "do_convert_rgb": True,
+        "do_resize": True,
+        "size": {"height": size, "width": size},  # else some processors would crop
+        "resample": int(Image.Resampling.BICUBIC),
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(classifier.images.mean),
+        "image_std": list(classifier.images.std),
+    }
+    write_json(folder / "preprocessor_config.json", processor)
 
 
 def _save_feature_classifier(classifier: FeatureClassifier, folder: Path) -> None:
@@ -75,22 +88,6 @@ def _save_feature_classifier(classifier: FeatureClassifier, folder: Path) -> Non
 
 def _described(custom: CustomHead) -> dict[str, Any]:
     return {"head": custom.kind.name, "options": asdict(custom.options)}
-
-
-def _processor(images: ImageSettings) -> dict[str, Any]:
-    """Return a processor that resizes to S x S; those of some models would crop unless given height and width."""
-    return {
-        "image_processor_type": "ViTImageProcessor",
-        "do_convert_rgb": True,
-        "do_resize": True,
-        "size": {"height": images.size, "width": images.size},
-        "resample": int(Image.Resampling.BICUBIC),
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(images.mean),
-        "image_std": list(images.std),
-    }
 
 
 def model_classes(folder: Path) -> list[str]:

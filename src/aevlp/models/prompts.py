@@ -102,8 +102,6 @@ def digest_of(prompts: Sequence[Prompts]) -> str:
 def _refuse_other_classes(name: str, table: Mapping[str, Prompts], classes: Sequence[str]) -> None:
     missing = [label for label in classes if label not in table]
     foreign = [label for label in table if label not in set(classes)]
-    if not missing and not foreign:
-        return
     wrong = []
     if missing:
         wrong.append(f"no prompt for {len(missing)} of the {len(classes)} classes ({first_few(missing)})")
@@ -111,5 +109,6 @@ def _refuse_other_classes(name: str, table: Mapping[str, Prompts], classes: Sequ
         near = did_you_mean(foreign[0], missing or classes)
         noun = "class" if len(foreign) == 1 else "classes"
         wrong.append(f"prompts for {len(foreign)} {noun} that the image set does not have ({first_few(foreign)}){near}")
-    edit = "write a table of your own" if name in prompt_tables() else "edit the table"
-    raise UserError(f"--prompts {name}: {' and '.join(wrong)}; {edit}, or use the class names themselves with --prompts none")
+    if wrong:
+        edit = "write a table of your own" if name in prompt_tables() else "edit the table"
+        raise UserError(f"--prompts {name}: {' and '.join(wrong)}; {edit}, or use the class names themselves with --prompts none")

@@ -65,7 +65,7 @@ def load_teacher(name: str, device: torch.device, precision: str = "fp32") -> Te
         if precision == "int8":
             raise UserError(f"--teacher.precision int8: not for a teacher of your own ({name}); use auto")
         return _plugin(name, device)
-    return ClipTeacher(local_checkpoint(name, role="teacher", demo="clip"), device, in_int8=precision == "int8")
+    return ClipTeacher(local_checkpoint(name, role="teacher"), device, in_int8=precision == "int8")
 
 
 class ClipTeacher:
@@ -255,14 +255,10 @@ def _plugin(name: str, device: torch.device) -> Teacher:
     return cast(Teacher, teacher)
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "encode_images": (callable, "a function"),
     "encode_texts": (callable, "a function"),
-    "image_size": (_is_size, "a positive int"),
+    "image_size": (lambda value: isinstance(value, int) and value is not True and value > 0, "a positive int"),
     "mean": (are_three_numbers, "three numbers"),
     "std": (lambda value: are_three_numbers(value) and all(v > 0 for v in value), "three positive numbers"),
     "fingerprint": (lambda value: isinstance(value, str) and value != "", "a text that names the weights"),
