@@ -24,26 +24,11 @@ from aevlp.core.options import show_value
 
 FIGURES = ("precision", "recall", "accumulated_precision", "accumulated_recall")
 MEASURED = ("mAP", "mAP_present", "val_mAP", "best_epoch", "epochs")
-COLUMNS = ("seed", *MEASURED, *(f"pseudo_{figure}" for figure in FIGURES), "images_per_second", "run")
+VALUES = (*MEASURED, *(f"pseudo_{figure}" for figure in FIGURES), "images_per_second")
+COLUMNS = ("seed", *VALUES, "run")
 """Columns of the CSV after the method and the varied options, one of which may be `precision`."""
+NOTHING = "-"  # a cell without a value
 LONGEST = 200  # characters of a name; file systems take 255 bytes
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One training of a sweep."""
-
-    label: str  # of its row: the same for every seed
-    method: str
-    seed: int
-    options: Mapping[str, Any]  # given by the user, among those that the method has
-    varied: Mapping[str, Any]  # the options among them that have several values in the sweep
-    config: Config
-
-    @property
-    def name(self) -> str:
-        """The name of its run folder."""
-        return f"{self.label}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +55,19 @@ class SweepRow:
     def label(self) -> str:
         """The name of the row; no other row of a sweep has it."""
         return row_label(self.method, self.varied)
+
+
+@dataclass(frozen=True)
+class Trial(SweepRow):
+    """One training of a sweep: a row with one seed."""
+
+    seed: int
+    config: Config
+
+    @property
+    def name(self) -> str:
+        """The name of its run folder."""
+        return f"{self.label}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -108,14 +106,7 @@ def trials_of(recipe: str, rows: Iterable[SweepRow], seeds: int) -> list[Trial]:
     """Return the trainings of rows: all rows with seed 0, then with seed 1, ...; a wrong value is a UserError."""
     values, rows = read_recipe(recipe_file(recipe)), list(rows)
     return [
-        Trial(
-            label=row.label,
-            method=row.method,
-            seed=seed,
-            options=row.options,
-            varied=row.varied,
-            config=config_of(recipe, values, row.method, {**row.options, "seed": seed}),
-        )
+        Trial(row.method, row.options, row.varied, seed, config_of(recipe, values, row.method, {**row.options, "seed": seed}))
         for seed in range(seeds)
         for row in rows
     ]
@@ -161,10 +152,14 @@ def csv_text(sweep: Sweep, results: Iterable[tuple[Trial, Mapping[str, Any]]], o
     writer.writerow(["method", *sweep.varied, *COLUMNS])
     for trial, result in results:
         setting = [exact(trial.varied[key]) if key in trial.varied else "" for key in sweep.varied]
-        measured = [result[key] for key in MEASURED]
-        figures = [result["pseudo_labels"][key] for key in FIGURES]
-        writer.writerow([trial.method, *setting, trial.seed, *measured, *figures, result["images_per_second"], out / trial.name])
+        writer.writerow([trial.method, *setting, trial.seed, *values_of(result), out / trial.name])
     return text.getvalue()
+
+
+def values_of(result: Mapping[str, Any]) -> list[Any]:
+    """Return the values of a result in the order of `VALUES`."""
+    pseudo = [result["pseudo_labels"][figure] for figure in FIGURES]
+    return [*(result[key] for key in MEASURED), *pseudo, result["images_per_second"]]
 
 
 def is_results_csv(path: Path) -> bool:
@@ -190,21 +185,22 @@ def results_table(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, ti
         trial = next(trial for trial, _ in outcomes if trial.label == row)
         ours = [outcome for trial, outcome in outcomes if trial.label == row]
         done = [outcome for outcome in ours if not isinstance(outcome, Failure)]
-        setting = [escape(exact(trial.varied[key])) if key in trial.varied else "-" for key in sweep.varied]
+        setting = [escape(exact(trial.varied[key])) if key in trial.varied else NOTHING for key in sweep.varied]
         keys = ["mAP", *(["mAP_present"] if present else []), "val_mAP"]
-        cells = [_mean([result[key] for result in done]) for key in keys]
+        cells = [mean_and_spread([result[key] for result in done]) for key in keys]
         if failed := len(ours) - len(done):
             cells[0] = f"{cells[0]} ({failed} failed)" if done else "failed"
         for figure in FIGURES:
-            cells.append(_mean([result["pseudo_labels"][figure] for result in done], 100))
+            values = [result["pseudo_labels"][figure] for result in done]
+            cells.append(mean_and_spread([None if value is None else 100 * value for value in values]))
         table.add_row(trial.method, *setting, *cells)
     return table
 
 
-def _mean(values: Sequence[float | None], scale: float = 1) -> str:
+def mean_and_spread(values: Iterable[float | None], digits: int = 2) -> str:
     """Return the mean of the known values and, of several, their standard deviation; '-' without any."""
-    known = [scale * value for value in values if value is not None]
+    known = [value for value in values if value is not None]
     if not known:
-        return "-"
-    spread = f" ± {statistics.stdev(known):.2f}" if len(known) > 1 else ""
-    return f"{statistics.mean(known):.2f}{spread}"
+        return NOTHING
+    spread = f" ± {statistics.stdev(known):.{digits}f}" if len(known) > 1 else ""
+    return f"{statistics.mean(known):.{digits}f}{spread}"

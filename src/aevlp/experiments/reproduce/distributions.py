@@ -8,13 +8,13 @@ import numpy.typing as npt
 from accelerate import Accelerator
 
 from aevlp.config.config import Config
-from aevlp.config.sweep import Failure
+from aevlp.config.sweep import NOTHING, Failure, mean_and_spread
 from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
 from aevlp.experiments.reproduce import charts
 from aevlp.experiments.reproduce.map_tables import TrainedRow, made_with, outcomes_of
-from aevlp.experiments.reproduce.page import NOTHING, Sheet, mean_and_spread
+from aevlp.experiments.reproduce.page import Sheet
 from aevlp.experiments.reproduce.targets import ReproduceRequest
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.evaluate import probabilities

@@ -9,7 +9,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from aevlp.config.sweep import Failure, Outcome, Trial
+from aevlp.config.sweep import Failure, Outcome, Trial, mean_and_spread
 from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
@@ -18,7 +18,7 @@ from aevlp.damp.quality import Quality
 from aevlp.data.dataset import Dataset, data_fingerprint
 from aevlp.experiments.compare import failure_of
 from aevlp.experiments.reproduce import charts, paper
-from aevlp.experiments.reproduce.page import Sheet, mean_and_spread
+from aevlp.experiments.reproduce.page import Sheet
 from aevlp.experiments.reproduce.plan import flat
 from aevlp.experiments.reproduce.targets import ReproduceRequest
 from aevlp.sources.damp import Damp

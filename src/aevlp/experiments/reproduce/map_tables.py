@@ -10,10 +10,10 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from aevlp.config.methods import find_method
-from aevlp.config.sweep import FIGURES, MEASURED, Failure, Outcome, Trial, exact
+from aevlp.config.sweep import NOTHING, VALUES, Failure, Outcome, Trial, exact, mean_and_spread, values_of
 from aevlp.data.dataset import Dataset
 from aevlp.experiments.reproduce import charts, paper
-from aevlp.experiments.reproduce.page import NOTHING, Sheet, mean_and_spread
+from aevlp.experiments.reproduce.page import Sheet
 from aevlp.experiments.reproduce.paper import Sets
 from aevlp.experiments.reproduce.plan import PlannedRow
 from aevlp.experiments.reproduce.targets import ReproduceRequest, ReproduceTarget
@@ -170,17 +170,17 @@ def _values(request: ReproduceRequest, row: TrainedRow, figures: Mapping[str, fl
     options = " ".join(f"{key}={exact(value)}" for key, value in target_row.options.items())
     own = {"row": row.name, "method": target_row.method, "options": options}
     theirs = {"paper": figures.get(row.name, "")} if figures else {}
-    empty = dict.fromkeys([*MEASURED, *(f"pseudo_{figure}" for figure in FIGURES), "images_per_second"], "")
+    empty = dict.fromkeys(VALUES, "")
     if row.planned.skipped:
         return [{**own, "seed": "", "outcome": "skipped", **empty, **theirs, "run": ""}]
     lines = []
     for trial, outcome in row.trials:
-        filled, run, state = empty, "", "failed"
-        if not isinstance(outcome, Failure):
-            run, state = str(request.runs / trial.name), "done"
-            pseudo = {f"pseudo_{figure}": outcome["pseudo_labels"][figure] for figure in FIGURES}
-            filled = {name: outcome[name] for name in MEASURED} | pseudo | {"images_per_second": outcome["images_per_second"]}
-        lines.append({**own, "seed": trial.seed, "outcome": state, **filled, **theirs, "run": run})
+        if isinstance(outcome, Failure):
+            lines.append({**own, "seed": trial.seed, "outcome": "failed", **empty, **theirs, "run": ""})
+        else:
+            filled = dict(zip(VALUES, values_of(outcome), strict=True))
+            run = str(request.runs / trial.name)
+            lines.append({**own, "seed": trial.seed, "outcome": "done", **filled, **theirs, "run": run})
     return lines
 
 

@@ -4,9 +4,8 @@ import csv
 import io
 import os
 import platform
-import statistics
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,8 +16,6 @@ from aevlp.data.benchmarks import BENCHMARKS
 from aevlp.data.dataset import Dataset
 from aevlp.experiments.reproduce import paper
 from aevlp.experiments.reproduce.targets import ReproduceRequest
-
-NOTHING = "-"
 
 
 @dataclass(frozen=True)
@@ -31,15 +28,7 @@ class Sheet:
     values: Sequence[dict[str, Any]]  # of the CSV, all with the same keys; not empty
     chart: bytes  # a PNG
     outcomes: Sequence[tuple[str, object]]  # by name; one that failed is a Failure
-    made_with: Sequence[tuple[str, str]] = field(default_factory=list)  # (name, text): backbone, teacher, versions
-
-
-def mean_and_spread(values: Sequence[float], digits: int = 2) -> str:
-    """Return the mean and, of several values, the standard deviation."""
-    if not values:
-        return NOTHING
-    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.{digits}f}{spread}"
+    made_with: Sequence[tuple[str, str]]  # (name, text): backbone, teacher, versions
 
 
 def paper_column(request: ReproduceRequest, classes: Collection[str]) -> str | None:
