@@ -87,14 +87,8 @@ def _room(rng: np.random.Generator, width: int, height: int, one: Colour, two: C
 
 
 KINDS: dict[str, Painter] = {
-    "flat": _flat,
-    "gradient": _gradient,
-    "grain": _grain,
-    "stripes": _stripes,
-    "checks": _checks,
-    "dots": _dots,
-    "horizon": _horizon,
-    "room": _room,
+    painter.__name__.removeprefix("_"): painter
+    for painter in (_flat, _gradient, _grain, _stripes, _checks, _dots, _horizon, _room)
 }
 
 
@@ -116,8 +110,7 @@ def clutter(rng: np.random.Generator, canvas: ImageDraw.ImageDraw, seen: ImageDr
     ink = colour(rng.random(), rng.uniform(0.0, 0.9), rng.uniform(0.1, 1.0))
     kind = int(rng.integers(4))
     if kind == 0:
-        ends = [(x, y), (x + rng.normal(0, 2) * reach, y + rng.normal(0, 2) * reach)]
-        points = ends
+        points = [(x, y), (x + rng.normal(0, 2) * reach, y + rng.normal(0, 2) * reach)]
     elif kind == 1:
         points = [(x + float(a), y + float(b)) for a, b in rng.normal(0, 1, (6, 2)).cumsum(axis=0) * reach * 0.4]
     else:

@@ -100,9 +100,8 @@ def arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> l
     return [(x + rx * math.cos(a), y + ry * math.sin(a)) for a in angles]
 
 
-def ring(points: int, outer: float, inner: float, turn: float = -90.0) -> list[Point]:
-    """Return the 2 * points corners of a star around (0, 0), the first one in the direction `turn` (degrees)."""
-    step = math.pi / points
-    start = math.radians(turn)
-    radii = (outer, inner)
-    return [(radii[i % 2] * math.cos(start + i * step), radii[i % 2] * math.sin(start + i * step)) for i in range(2 * points)]
+def ring(points: int, outer: float, inner: float) -> list[Point]:
+    """Return the 2 * points corners of a star around (0, 0), the first one at the top."""
+    step, start = math.pi / points, math.radians(-90)
+    corners = [(inner if i % 2 else outer, start + i * step) for i in range(2 * points)]
+    return [(radius * math.cos(angle), radius * math.sin(angle)) for radius, angle in corners]

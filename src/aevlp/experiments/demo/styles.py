@@ -2,7 +2,7 @@
 
 import colorsys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,77 +13,40 @@ Limits = tuple[float, float]
 
 @dataclass(frozen=True)
 class Style:
-    """The look of a family of scenes. Pairs are ranges; probabilities and shares are in [0, 1]."""
+    """The look of a family of scenes, by default that of the demo. Pairs are ranges; probabilities and shares are in [0, 1]."""
 
-    backgrounds: Mapping[str, float]
-    """Weight of each kind of background (see `backgrounds.KINDS`)."""
-    longest: Limits
-    """Longest side in pixels."""
-    aspect: Limits
-    """Width over height."""
-    size: Limits
-    """Half a thing's size as a share of the short side, drawn log-uniformly: 0.5 fills the frame."""
-    natural: float
-    """Probability that a thing has one of its usual hues rather than any hue."""
-    saturation: Limits
-    """Of the things' colours."""
-    value: Limits
-    """Of the things' colours (1 is bright)."""
-    outlined: float
-    """Probability of a line around the parts of a thing."""
-    outline_width: Limits
-    """In pixels of the finished picture."""
-    outline_value: Limits
-    """0 is black, 1 is white."""
-    clutter: int
-    """Most unlabelled marks per scene."""
-    again: float
-    """Probability of one more instance of a class, and of one more after that."""
-    margin: float
-    """Least distance of the centre of a thing from the edge, as a share of the thing's own size (negative: beyond)."""
-    spread: int
-    """Placements tried for each thing; the one with the most room is taken. 1 is blind, so that things overlap."""
-    blur: Limits
-    """Radius in pixels; half of the scenes have none."""
-    noise: Limits
-    """Standard deviation of the grain, of 255."""
-    grey: float
-    """Probability of a picture without colour."""
+    backgrounds: Mapping[str, float] = field(
+        default_factory=lambda: {"flat": 2, "gradient": 3, "stripes": 1, "grain": 1, "horizon": 4, "room": 2}
+    )  # weight of each kind of background (see `backgrounds.KINDS`)
+    longest: Limits = (140, 176)  # longest side in pixels
+    aspect: Limits = (0.66, 1.5)  # width over height
+    size: Limits = (0.13, 0.48)  # half a thing's size as a share of the short side, drawn log-uniformly: 0.5 fills the frame
+    natural: float = 0.75  # probability that a thing has one of its usual hues rather than any hue
+    saturation: Limits = (0.45, 1.0)  # of the things' colours
+    value: Limits = (0.45, 1.0)  # of the things' colours (1 is bright)
+    outlined: float = 0.5  # probability of a line around the parts of a thing
+    outline_width: Limits = (0.8, 2.0)  # in pixels of the finished picture
+    outline_value: Limits = (0.0, 0.25)  # 0 is black, 1 is white
+    clutter: int = 6  # most unlabelled marks per scene
+    again: float = 0.22  # probability of one more instance of a class, and of one more after that
+    margin: float = 0.6  # least distance of a thing's centre from the edge, as a share of its own size (negative: beyond)
+    spread: int = 3  # placements tried for each thing; the one with the most room is taken. 1 is blind, so that things overlap
+    blur: Limits = (0.2, 0.8)  # radius in pixels; half of the scenes have none
+    noise: Limits = (0.0, 7.0)  # standard deviation of the grain, of 255
+    grey: float = 0.03  # probability of a picture without colour
 
 
-DEMO = Style(
-    backgrounds={"flat": 2, "gradient": 3, "stripes": 1, "grain": 1, "horizon": 4, "room": 2},
-    longest=(140, 176),
-    aspect=(0.66, 1.5),
-    size=(0.13, 0.48),
-    natural=0.75,
-    saturation=(0.45, 1.0),
-    value=(0.45, 1.0),
-    outlined=0.5,
-    outline_width=(0.8, 2.0),
-    outline_value=(0.0, 0.25),
-    clutter=6,
-    again=0.22,
-    margin=0.6,
-    spread=3,
-    blur=(0.2, 0.8),
-    noise=(0.0, 7.0),
-    grey=0.03,
-)
+DEMO = Style()
 
 
 @dataclass(frozen=True)
 class Cast:
     """The classes of a scene: frequencies, numbers at once, and preferred company."""
 
-    weights: Mapping[str, float]
-    """Weight of each class when the first one is chosen."""
-    counts: Sequence[float]
-    """Weight of 0, 1, 2, ... different classes in a scene."""
-    groups: Sequence[Sequence[str]] = ()
-    """Groups of classes that appear together more often."""
-    company: float = 1.0
-    """A class is this many times likelier once another of its group is in."""
+    weights: Mapping[str, float]  # of each class when the first one is chosen
+    counts: Sequence[float]  # weight of 0, 1, 2, ... different classes in a scene
+    groups: Sequence[Sequence[str]] = ()  # classes that appear together more often
+    company: float = 1.0  # a class is this many times likelier once another of its group is in
 
     def choose(self, rng: np.random.Generator) -> list[str]:
         """Return different classes for one scene, in the order of choice."""
