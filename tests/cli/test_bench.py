@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from aevlp.experiments.bench.figures import FIGURES
-from aevlp.experiments.bench.registry import Measurement, SpeedFigure
+from aevlp.experiments.bench.measurement import Measurement, SpeedFigure
 from tests.cli.run import aevlp, refused
 
 

@@ -6,8 +6,8 @@ import torch
 
 from aevlp.core.engine import make_accelerator
 from aevlp.core.processes import EngineOptions
-from aevlp.experiments.bench.figures import FIGURES, growth, predict
-from aevlp.experiments.bench.registry import Bench
+from aevlp.experiments.bench.figures import FIGURES, commands
+from aevlp.experiments.bench.measurement import Bench
 from tests.experiments.bench.tiny import TINY
 
 GOALS = {
@@ -104,9 +104,9 @@ def test_the_memory_of_prediction_is_that_of_the_command_on_many_names(bench, mo
         words = list(map(str, words))
         names = sorted(Path(words[2]).iterdir())
         seen.append((words[0], len(names), len({name.stat().st_ino for name in names})))
-        return growth.CommandCost(seconds=len(names), peak=300 + len(names))
+        return commands.CommandCost(seconds=len(names), peak=300 + len(names))
 
-    monkeypatch.setattr(predict, "cost_of", cost)
+    monkeypatch.setattr(commands, "cost_of", cost)
     (row,) = FIGURES["predict-memory"].measure(bench, images=40, different=12, repeats=2)
     assert seen == [("predict", 10, 10), ("predict", 40, 12), ("predict", 40, 12), ("predict", 10, 10)]
     assert row.value == pytest.approx(340 / 310)
@@ -115,22 +115,22 @@ def test_the_memory_of_prediction_is_that_of_the_command_on_many_names(bench, mo
 
 
 def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatch):
-    commands = []
+    asked = []
 
     def cost(words):
         words = list(map(str, words))
-        commands.append(words[0])
+        asked.append(words[0])
         size = int(Path(words[1]).name.removeprefix("set-"))
         if words[0] == "score":
             shard = Path(words[words.index("--store") + 1]) / "draw-000"
             shard.mkdir(parents=True)
             (shard / "00000.npy").write_bytes(bytes(100 * size))
-        return growth.CommandCost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size)
+        return commands.CommandCost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size)
 
-    monkeypatch.setattr(growth, "cost_of", cost)
-    rows = {row.what: row for row in growth.growth(bench, sizes=(30, 60), tiny=20)}
+    monkeypatch.setattr(commands, "cost_of", cost)
+    rows = {row.what: row for row in commands.growth(bench, sizes=(30, 60), tiny=20)}
     assert len(rows) == 5
-    assert commands == ["score"] + 3 * ["score", "train"]
+    assert asked == ["score"] + 3 * ["score", "train"]
     scoring, disk, memory = (
         rows[f"{what}, 60 images"]
         for what in (
@@ -149,8 +149,8 @@ def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatc
 
 def test_growth_knows_what_a_command_takes(tmp_path):
     bytearray(300_000_000)  # what this process once needed is not the command's
-    cost = growth.cost_of(["--version"])
+    cost = commands.cost_of(["--version"])
     assert cost.seconds > 0
     assert 5 < cost.peak < 100  # MB: a Python and little else
     with pytest.raises(RuntimeError, match="nowhere"):
-        growth.cost_of(["check", tmp_path / "nowhere"])
+        commands.cost_of(["check", tmp_path / "nowhere"])

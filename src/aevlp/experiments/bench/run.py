@@ -19,7 +19,7 @@ from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
 from aevlp.core.processes import EngineOptions
 from aevlp.experiments.bench.figures import FIGURES
-from aevlp.experiments.bench.registry import Bench, Measurement, SpeedFigure
+from aevlp.experiments.bench.measurement import Bench, Measurement, SpeedFigure
 
 PACKAGES = ("aevlp", "torch", "transformers", "accelerate", "numpy", "pillow")
 log = logging.getLogger("aevlp.experiments.bench")
@@ -28,7 +28,7 @@ log = logging.getLogger("aevlp.experiments.bench")
 def figures_named(only: str | None) -> list[SpeedFigure]:
     """Return the figures that `--only` names, or all that do not take long."""
     if only is None:
-        return [figure for figure in FIGURES.values() if not figure.takes_long]
+        return [figure for _, figure in sorted(FIGURES.items()) if not figure.takes_long]
     return [FIGURES.find(name, f"--only {name}") for name in dict.fromkeys(only.split(","))]
 
 
@@ -64,7 +64,7 @@ def overview() -> str:
     width = max(map(len, FIGURES))
     return "\n".join(
         f"{figure.name:<{width}}  {figure.summary}{' (takes long: only when named with --only)' if figure.takes_long else ''}"
-        for figure in FIGURES.values()
+        for _, figure in sorted(FIGURES.items())
     )
 
 

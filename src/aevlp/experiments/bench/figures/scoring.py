@@ -1,20 +1,34 @@
-"""Scoring image files against the teacher alone: the cost of reading and cutting."""
+"""From image files to pseudo-labels: making views, scoring them, the teacher in 8 bits, and labelling from the store."""
 
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
 import torch
 
+from aevlp.config.config import build_config
+from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.core.engine import teacher_precision
 from aevlp.damp.options import DampOptions
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings
-from aevlp.experiments.bench.baselines import bare_teacher
+from aevlp.data.dataset import Split
+from aevlp.data.load import load
+from aevlp.experiments.bench.baselines import bare_teacher, straightforward_views
 from aevlp.experiments.bench.images import write_images
-from aevlp.experiments.bench.models import save_clip
-from aevlp.experiments.bench.registry import Bench, Measurement, rates, register_figure
-from aevlp.experiments.bench.timing import side_by_side
+from aevlp.experiments.bench.measurement import Bench, Measurement, rates, register_figure, side_by_side
+from aevlp.experiments.bench.models import DummyTeacher, save_clip
+from aevlp.experiments.demo.scenes import write_world
 from aevlp.models.teacher import load_teacher
+from aevlp.sources.damp import Damp
 from aevlp.store.fill import Job
 
-LARGE = 256  # views
+LARGE = 256  # views of a batch of the bare teacher
+PRECISIONS = ("int8", "fp32")
+VOC = 5717  # training images
+DRAWS = 2  # in the store of the figure `labels`
+log = logging.getLogger("aevlp.experiments.bench")
 
 
 @register_figure("scoring", "rate of scoring image files / rate of the bare teacher on as many ready-made views")
@@ -65,3 +79,171 @@ def scoring(
     }
     labels = ("rate of scoring", "scored", "of the bare teacher")
     return rates(times, "scoring", against, images=images, labels=labels, at_least=0.95, setting=setting)
+
+
+@register_figure("views", "time of the straightforward way to make an image's views / time taken, on one thread")
+def views(
+    bench: Bench, *, repeats: int = 5, images: int = 16, width: int = 500, height: int = 375, side: int = 224, grid: int = 4
+) -> list[Measurement]:
+    """Measure without and with augmentation, from an image file to normalised floats."""
+    if bench.accelerator.device.type != "cpu":
+        log.info("views: left out, because it compares two ways on one thread of a CPU")
+        return []
+    paths = write_images(bench.folder / "set", train=images, width=width, height=height)
+    settings = [ViewSettings(size=side, grid=grid, overlap=0.2, augment=augment, seed=0) for augment in (False, True)]
+    setting = {
+        "images": f"{images} JPEG of {width} x {height}",
+        "views": f"{settings[0].count} of {side} px",
+        "threads": 1,
+        "repeats": repeats,
+    }
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return [_measured(bench, paths, each, repeats, setting) for each in settings]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measured(
+    bench: Bench, paths: Sequence[Path], settings: ViewSettings, repeats: int, setting: dict[str, object]
+) -> Measurement:
+    kind = "with augmentation" if settings.augment else "without augmentation"
+    teacher = DummyTeacher(settings.size)
+    mean, std = teacher.mean, teacher.std
+    # One image per pass, so that the teacher gets exactly the views that are compared.
+    scorer = Scorer(teacher, settings, mean=mean, std=std, batch_size=settings.count, accelerator=bench.accelerator)
+
+    def by_package(paths: Sequence[Path]) -> None:
+        list(scorer.embed([Job(paths, [path.name for path in paths], 0)]))
+
+    def by_baseline() -> None:
+        for path in paths:
+            straightforward_views(path, path.name, 0, settings, mean, std)
+
+    differences = []
+    for path in paths:
+        by_package([path])
+        other = straightforward_views(path, path.name, 0, settings, mean, std)
+        differences.append(((teacher.last_pixels.cpu() - other).abs() * 255 * torch.tensor(std).view(3, 1, 1)).mean())
+    times = side_by_side(f"views {kind}", {"package": lambda: by_package(paths), "straightforward": by_baseline}, repeats)
+    return Measurement.of(
+        times.ratio("straightforward", "package"),
+        f"making views, {kind}",
+        "the straightforward way",
+        at_least=None if settings.augment else 2.5,
+        absolute={
+            "ms per image": 1000 * times.median("package") / len(paths),
+            "ms per image of the straightforward way": 1000 * times.median("straightforward") / len(paths),
+            "mean difference of the two in 1/255": float(torch.stack(differences).mean()),
+        },
+        setting=setting,
+    )
+
+
+@register_figure("int8", "rate of the teacher in 8 bits / in full precision, and the share of pseudo-labels that this changes")
+def int8(
+    bench: Bench, *, repeats: int = 3, images: int = 16, side: int = 224, layers: int = 12, scenes: int = 300
+) -> list[Measurement]:
+    """Measure the rate of a bare ViT-Ti/16, and the labels that the demo's teacher gives to scenes of the demo's world."""
+    if bench.accelerator.device.type != "cpu":
+        log.info("int8: left out, because only a CPU computes in it")
+        return []
+    device, views = bench.accelerator.device, 17 * images
+    folder = save_clip(bench.folder / "clip", side=side, layers=layers)
+    ways = {precision: bare_teacher(load_teacher(folder, device, precision), views, 34, device) for precision in PRECISIONS}
+    times = side_by_side("int8", ways, repeats)
+    faster = Measurement.of(
+        times.ratio("fp32", "int8"),
+        "rate of the bare teacher in int8",
+        "in fp32",
+        absolute={f"images/s in {precision}": times.part(images, precision).value for precision in ways},
+        setting={
+            "images": images,
+            "teacher": f"ViT, width 192, {layers} layers, patch 16, {side} px, 34 views at once",
+            "repeats": repeats,
+        },
+    )
+    return [faster, _changed_labels(bench, scenes, repeats)]
+
+
+def _changed_labels(bench: Bench, scenes: int, repeats: int) -> Measurement:
+    """Measure the share of (image, class) cells whose pseudo-label differs in 8 bits."""
+    write_world(bench.folder / "world", train=scenes, test=1)
+    labels, embeddings = [], []
+    for precision in PRECISIONS:
+        values = read_recipe(recipe_file("demo")) | {"teacher.precision": precision, "damp.draws": 1}
+        config = build_config("demo", "aevlp", values)
+        data = load(bench.folder / "world", config.data, bench.folder / "views")
+        source = Damp(config.source_context(data.train, data.classes, bench.folder / "views", bench.accelerator), config.source)
+        source.fill()
+        store = source.views.store
+        assert store is not None
+        labels.append(source.labels(1).numpy())
+        shards = [store.read(0, shard) for shard in range(len(source.views.shards))]
+        embeddings.append(np.concatenate(shards).astype(np.float32))
+    differ = labels[0] != labels[1]
+    positive = (labels[0] == 1) | (labels[1] == 1)
+    share = float(differ.mean())
+    return Measurement(
+        "pseudo-labels in int8",
+        "in fp32",
+        share,
+        share,
+        share,
+        unit="of all cells differ",
+        absolute={
+            "of the positive ones differ": float(differ[positive].mean()) if positive.any() else 0.0,
+            "mean cosine of the embeddings": float((embeddings[0] * embeddings[1]).sum(-1).mean()),
+        },
+        setting={"images": f"{len(labels[0])} of the demo's world", "teacher": "the demo's", "repeats": repeats},
+    )
+
+
+@register_figure("labels", "images labelled from the store per second, and the same / reading and multiplying alone")
+def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int = 80) -> list[Measurement]:
+    """Measure the rate, and its ratio to that of the bare read and product, for a draw and for recombined draws."""
+    source = _filled_source(bench, images, classes)
+    store = source.views.store
+    assert store is not None
+
+    def read_and_multiply() -> None:
+        for shard in range(len(source.views.shards)):
+            read = torch.from_numpy(np.load(store.path(0, shard))).to(bench.accelerator.device)
+            (read.float() @ source.classes.to(read.device).T).cpu()
+
+    ways = {
+        "a draw": lambda: source.labels(1),
+        "recombined draws": lambda: source.labels(DRAWS + 1),
+        "bare": read_and_multiply,
+    }
+    times = side_by_side("labels", ways, repeats)
+    setting = {"images": images, "classes": classes, "views": store.shape[0], "dimension": store.shape[1], "repeats": repeats}
+    rows = []
+    for way in ("a draw", "recombined draws"):
+        rate, what = times.part(images, way), f"labels of {way}"
+        seconds = {f"s for {VOC:,} images": VOC / rate.value}
+        rows.append(Measurement.of(rate, what, "", unit="images/s", at_least=20_000, absolute=seconds, setting=setting))
+        both = {"images/s": rate.value, "images/s of the bare read and product": times.part(images, "bare").value}
+        against = "bare read and product of one draw"
+        rows.append(Measurement.of(times.ratio("bare", way), what, against, absolute=both, setting=setting))
+    return rows
+
+
+def _filled_source(bench: Bench, images: int, classes: int) -> Damp:
+    """Return a source of labels whose store is filled with random embeddings; no image files are needed."""
+    rng = np.random.default_rng(0)
+    observed = np.zeros((images, classes), np.int8)
+    observed[np.arange(images), rng.integers(classes, size=images)] = 1
+    files = tuple(f"{number}.jpg" for number in range(images))
+    split = Split("train", bench.folder, files, digests=files, observed=observed, truth=None)
+    teacher = "aevlp.experiments.bench.models:DummyTeacher"
+    config = build_config("default", "aevlp", {"teacher.name": teacher, "damp.draws": DRAWS})
+    names = [f"class {number}" for number in range(classes)]
+    source = Damp(config.source_context(split, names, bench.folder / "views", bench.accelerator), config.source)
+    store = source.views.store
+    assert store is not None
+    for draw, shard in store.missing(DRAWS):
+        views = rng.standard_normal((len(store.rows(shard)), *store.shape), dtype=np.float32)
+        store.write(draw, shard, (views / np.linalg.norm(views, axis=-1, keepdims=True)).astype(np.float16))
+    return source

@@ -1,24 +1,88 @@
-"""The registry of figures, and what a figure returns. A figure's file registers itself with one line."""
+"""Timing of several things side by side, the measurements made of it, and the registry of the figures that measure.
+
+Other load on the machine affects alike what is timed side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from accelerate import Accelerator
 
 from aevlp.core.registry import Registry
-from aevlp.experiments.bench.timing import Ratio, Times
+
+log = logging.getLogger("aevlp.experiments.bench")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median over the rounds of a quotient, with the smallest and the greatest."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, quotients: Sequence[float]) -> Ratio:
+        """Return the median, smallest and greatest of the quotients of all rounds."""
+        return cls(median(quotients), min(quotients), max(quotients))
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of each named thing, round by round."""
+
+    seconds: Mapping[str, list[float]]
+
+    def ratio(self, over: str, under: str) -> Ratio:
+        """Return the seconds of `over` divided by those of `under` in the same round."""
+        return Ratio.of([a / b for a, b in zip(self.seconds[over], self.seconds[under], strict=True)])
+
+    def part(self, amount: float, of: str) -> Ratio:
+        """Return `amount` divided by the seconds of `of`: a rate if it counts something, a share if it is itself a time."""
+        return Ratio.of([amount / seconds for seconds in self.seconds[of]])
+
+    def median(self, of: str) -> float:
+        """Return the median over the rounds of the seconds of `of`."""
+        return median(self.seconds[of])
+
+
+def side_by_side(
+    title: str,
+    ways: Mapping[str, Callable[[], object]],
+    repeats: int,
+    *,
+    warm_up: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Times:
+    """Time every way once per round; every second round goes through them backwards.
+
+    Each way is called once before the first round, without being timed, unless `warm_up` is false.
+    """
+    if warm_up:
+        for way in ways.values():
+            way()
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(repeats):
+        log.info("%s: round %d of %d", title, turn + 1, repeats)
+        for name in reversed(seconds) if turn % 2 else seconds:
+            started = clock()
+            ways[name]()
+            seconds[name].append(clock() - started)
+    return Times(seconds)
 
 
 @dataclass(frozen=True)
 class Bench:
     """The place and the device that a figure is measured with."""
 
-    folder: Path
-    """Empty, the figure's own, removed afterwards."""
+    folder: Path  # empty, the figure's own, removed afterwards
     accelerator: Accelerator
 
 
@@ -29,9 +93,8 @@ class Measurement:
     what: str
     against: str  # '': the value stands for itself
     value: float
-    low: float
-    """The smallest value of a round; `high` is the greatest."""
-    high: float
+    low: float  # the smallest value of a round
+    high: float  # the greatest value of a round
     unit: str = "ratio"
     at_least: float | None = None
     at_most: float | None = None

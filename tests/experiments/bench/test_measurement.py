@@ -1,6 +1,6 @@
 import pytest
 
-from aevlp.experiments.bench.timing import side_by_side
+from aevlp.experiments.bench.measurement import side_by_side
 
 
 class Clock:
