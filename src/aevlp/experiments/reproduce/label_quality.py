@@ -18,8 +18,8 @@ from aevlp.damp.quality import Quality
 from aevlp.data.dataset import Dataset, data_fingerprint
 from aevlp.experiments.compare import failure_of
 from aevlp.experiments.reproduce import charts, paper
-from aevlp.experiments.reproduce.page import Sheet
 from aevlp.experiments.reproduce.plan import flat
+from aevlp.experiments.reproduce.sheets import Sheet
 from aevlp.experiments.reproduce.targets import ReproduceRequest
 from aevlp.sources.damp import Damp
 from aevlp.store.location import store_root

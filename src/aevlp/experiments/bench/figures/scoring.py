@@ -17,7 +17,7 @@ from aevlp.data.dataset import Split
 from aevlp.data.load import load
 from aevlp.experiments.bench.baselines import bare_teacher, straightforward_views
 from aevlp.experiments.bench.images import write_images
-from aevlp.experiments.bench.measurement import Bench, Measurement, rates, register_figure, side_by_side
+from aevlp.experiments.bench.measurement import Bench, Measurement, Ratio, rates, register_figure, side_by_side
 from aevlp.experiments.bench.models import DummyTeacher, save_clip
 from aevlp.experiments.demo.scenes import write_world
 from aevlp.models.teacher import load_teacher
@@ -52,14 +52,8 @@ def scoring(
     teacher = load_teacher(save_clip(bench.folder / "clip", side=side, layers=layers), device)
     damp = DampOptions()
     settings = ViewSettings(size=side, grid=grid, overlap=damp.overlap, augment=damp.augment, seed=damp.seed)
-    scorer = Scorer(
-        teacher,
-        settings,
-        mean=teacher.mean,
-        std=teacher.std,
-        accelerator=bench.accelerator,
-        precision=teacher_precision("auto", device),
-    )
+    precision = teacher_precision("auto", device)
+    scorer = Scorer(teacher, settings, mean=teacher.mean, std=teacher.std, accelerator=bench.accelerator, precision=precision)
     job = Job(paths, [path.name for path in paths], 0)
     count, batch = images * settings.count, scorer.images_per_batch * settings.count
     against = {
@@ -184,13 +178,10 @@ def _changed_labels(bench: Bench, scenes: int, repeats: int) -> Measurement:
         embeddings.append(np.concatenate(shards).astype(np.float32))
     differ = labels[0] != labels[1]
     positive = (labels[0] == 1) | (labels[1] == 1)
-    share = float(differ.mean())
-    return Measurement(
+    return Measurement.of(
+        Ratio.of([float(differ.mean())]),
         "pseudo-labels in int8",
         "in fp32",
-        share,
-        share,
-        share,
         unit="of all cells differ",
         absolute={
             "of the positive ones differ": float(differ[positive].mean()) if positive.any() else 0.0,

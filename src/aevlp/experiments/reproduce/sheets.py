@@ -1,25 +1,50 @@
-"""Tables and curves of test mAP: every row is trained with every seed."""
+"""The tables of trained rows: test mAP of every row, and Figure 2, the distribution of the probabilities on the test images."""
 
 import json
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from aevlp.config.methods import find_method
 from aevlp.config.sweep import NOTHING, VALUES, Failure, Outcome, Trial, exact, mean_and_spread, values_of
-from aevlp.data.dataset import Dataset
+from aevlp.core.engine import make_accelerator
+from aevlp.core.errors import UserError
+from aevlp.data.dataset import Dataset, Split
 from aevlp.experiments.reproduce import charts, paper
-from aevlp.experiments.reproduce.page import Sheet
 from aevlp.experiments.reproduce.paper import Sets
 from aevlp.experiments.reproduce.plan import PlannedRow
 from aevlp.experiments.reproduce.targets import ReproduceRequest, ReproduceTarget
+from aevlp.models.model_folder import load_classifier
+from aevlp.training.evaluate import probabilities
+from aevlp.training.provenance import require_same_origin
+from aevlp.training.run_folder import RunFolder
+from aevlp.training.setup import origin_of
+from aevlp.training.user_features import inputs_for
 
 PAIRS = {"gpr+random": "bce+random", "gpr+vlpl": "vlpl", "gpr+ll-ct": "ll-ct", "gpr+damp": "bce+damp"}
 """Row with the GPR loss -> row with another loss on the same labels."""
+BINS = 50  # of a distribution
+KINDS = {"positive": 1, "negative": -1}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table, ready to be written."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    values: Sequence[dict[str, Any]]  # of the CSV, all with the same keys; not empty
+    chart: bytes  # a PNG
+    outcomes: Sequence[tuple[str, object]]  # by name; one that failed is a Failure
+    made_with: Sequence[tuple[str, str]]  # (name, text): backbone, teacher, versions
 
 
 @dataclass(frozen=True)
@@ -105,11 +130,9 @@ def map_sheet(request: ReproduceRequest, rows: Sequence[TrainedRow], data: Datas
 
 def _same(rows: Sequence[TrainedRow], key: str) -> list[str]:
     """Return a note on rows with the same figures: the options in which they differ had no effect."""
-    done = [row for row in rows if row.results]
     pairs = [
         f"`{one.name}` and `{other.name}`"
-        for i, one in enumerate(done)
-        for other in done[i + 1 :]
+        for one, other in combinations([row for row in rows if row.results], 2)
         if one.planned.training != other.planned.training and one.all(key) == other.all(key)
     ]
     if not pairs:
@@ -214,3 +237,65 @@ def training_seconds(request: ReproduceRequest, rows: Sequence[TrainedRow]) -> f
                 rates = [json.loads(line)["images_per_second"] for line in file.read_text().splitlines()]
                 total += sum(outcome["images"]["train"] / rate for rate in rates)
     return total
+
+
+def require_test(data: Dataset) -> Split:
+    """Return the test split; refuse a data set without one."""
+    if data.test is None:
+        raise UserError(f"{data.train.root}: has no test split, of which fig2 shows the probabilities; add one to it")
+    return data.test
+
+
+def distribution_sheet(request: ReproduceRequest, rows: Sequence[TrainedRow], data: Dataset) -> Sheet:
+    """Return the figure, with the CSV of its bins and a table of means and shares."""
+    test = require_test(data)
+    values: list[dict[str, Any]] = []
+    panels: dict[str, Mapping[str, npt.NDArray[np.floating]]] = {}
+    cells = []
+    for row in rows:
+        total = {kind: np.zeros(BINS, np.int64) for kind in KINDS}
+        means: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        low: list[float] = []
+        for trial, outcome in row.trials:
+            if isinstance(outcome, Failure):
+                continue
+            run = RunFolder(request.runs / trial.name)
+            if trial.config.model.features is not None:  # the model is evaluated on the current content of the file
+                require_same_origin(run.path, outcome, origin_of(trial.config.model))
+            accelerator = make_accelerator(trial.config.engine)
+            classifier = load_classifier(run.model).to(accelerator.device)
+            inputs = inputs_for(classifier, trial.config.model.features, trial.config.train.workers)
+            found = probabilities(classifier, inputs(test), accelerator)  # float32 [N, C]
+            for kind, value in KINDS.items():
+                own = found[test.evaluation_labels == value]
+                counts = np.histogram(own, BINS, (0, 1))[0]
+                total[kind] += counts
+                means[kind].append(float(own.mean()))
+                values += _bins(row.name, trial.seed, kind, counts)
+            low.append(100 * float((found[test.evaluation_labels == 1] < 0.5).mean()))
+        panels[row.name] = {kind: _density(counts) for kind, counts in total.items()}
+        shown = [mean_and_spread(means[kind], 3) for kind in KINDS]
+        cells.append([row.name, row.shown("mAP"), *shown, mean_and_spread(low, 1)])
+    columns = ["mean probability of positives", "of negatives", "positives below 0.5, %"]
+    return Sheet(
+        headings=[*request.target.headings, "test mAP", *columns],
+        rows=cells,
+        notes=[request.target.remark],
+        values=values or [dict.fromkeys(("method", "seed", "kind", "from", "to", "count", "density"), NOTHING)],
+        chart=charts.densities(panels, title=request.chart_title),
+        outcomes=outcomes_of(rows),
+        made_with=made_with(rows),
+    )
+
+
+def _density(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    """Return the counts [BINS] scaled to an area of 1; 0 where nothing was counted."""
+    return counts.astype(np.float64) * (BINS / max(int(counts.sum()), 1))
+
+
+def _bins(method: str, seed: int, kind: str, counts: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    edges = [place / BINS for place in range(BINS + 1)]
+    return [
+        {"method": method, "seed": seed, "kind": kind, "from": low, "to": high, "count": int(count), "density": float(share)}
+        for low, high, count, share in zip(edges[:-1], edges[1:], counts, _density(counts), strict=True)
+    ]
