@@ -3,7 +3,7 @@ import threading
 import pytest
 import torch
 
-from aevlp.inference.forward_batches import forward_batches
+from aevlp.inference.predictor import forward_batches
 from aevlp.training.inputs import ReadBatch
 
 

@@ -1,6 +1,8 @@
 """A trained model, ready to use: the result of `aevlp.load(RUN)`, and the core of `aevlp predict`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,13 +17,13 @@ from torch import Tensor
 
 from aevlp.core.engine import autocast
 from aevlp.core.errors import UserError
+from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.data.images import BadImage, pixels_of, upright_rgb
-from aevlp.inference.forward_batches import forward_batches
 from aevlp.inference.model_location import ModelLocation, locate_model
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.calibration import Calibration
-from aevlp.training.inputs import read_ahead
+from aevlp.training.inputs import ReadBatch, read_ahead
 from aevlp.training.thresholds import Thresholds, read_thresholds
 from aevlp.training.user_features import UserFeatures
 
@@ -29,6 +31,7 @@ CPU_BATCH, GPU_BATCH = 16, 64  # images in a forward pass
 AnImage = str | Path | Image.Image
 """The path of a file, or a PIL image of any mode."""
 A = TypeVar("A", bound=AnImage)
+T = TypeVar("T")
 Floats = npt.NDArray[np.float32]
 Images = Sequence[AnImage] | npt.NDArray[np.floating]
 """Images or, for a model that was trained on features, features [N, D]."""
@@ -202,6 +205,37 @@ class TrainedModel:
     def _features(self, pixels: Tensor) -> Tensor:
         with torch.inference_mode(), autocast(self._device, self._precision):
             return self._classifier.features(pixels.to(self._device))
+
+
+def forward_batches(
+    batches: Iterable[ReadBatch[T]], compute: Callable[[Tensor], Tensor], *, in_threads: bool
+) -> Iterator[tuple[ReadBatch[T], Tensor]]:
+    """Yield each batch with the result of `compute` on its pixels, on the CPU, in order; [0] for a batch without images.
+
+    `in_threads`, for a CPU: `compute` is called from as many threads as torch uses, each on a core of its own, so that no core
+    waits for another while the next images are read. Any other device has the next batch while a result is fetched.
+    """
+    waiting: deque[tuple[ReadBatch[T], Callable[[], Tensor]]] = deque()
+
+    def first() -> tuple[ReadBatch[T], Tensor]:
+        batch, result = waiting.popleft()
+        return batch, result().cpu()
+
+    with one_thread_per_core() if in_threads else nullcontext() as pool:
+        ahead = 2 * torch.get_num_threads() if in_threads else 1
+
+        def submit(pixels: Tensor) -> Callable[[], Tensor]:
+            if pool is not None and len(pixels):
+                return pool.submit(compute, pixels).result
+            found = compute(pixels) if len(pixels) else torch.empty(0)
+            return lambda: found
+
+        for batch in batches:
+            waiting.append((batch, submit(batch.pixels)))
+            if len(waiting) > ahead:
+                yield first()
+        while waiting:
+            yield first()
 
 
 def in_batches(items: Iterable[A], size: int) -> Iterator[list[A]]:

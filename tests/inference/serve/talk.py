@@ -13,10 +13,8 @@ import uvicorn
 from aevlp.inference.model_location import locate_model
 from aevlp.inference.predictor import load
 from aevlp.inference.serve.app import make_app
-from aevlp.inference.serve.schema import model_info
 from aevlp.inference.serve.server import listening_socket, url_of
-from aevlp.inference.serve.service import Service
-from aevlp.inference.serve.uploads import limits_for
+from aevlp.inference.serve.service import Service, model_info
 
 BOUNDARY = "----a-boundary"
 
@@ -71,7 +69,7 @@ def served(run: Path, *, megabytes: int = 1, model=None):
     """The address of a server of a run; `model` stands in for the run's."""
     real = load(run, device="cpu")
     service = Service(model or real, workers=2, cores=2)
-    app = make_app(service, model_info(locate_model(run), real, limits_for(megabytes)))
+    app = make_app(service, model_info(locate_model(run), real, megabytes))
     with listening_socket("127.0.0.1", 0) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
         thread = threading.Thread(target=server.run, args=([listener],))

@@ -22,27 +22,18 @@ from aevlp.core.processes import EngineOptions
 from aevlp.inference.model_location import ModelLocation
 from aevlp.inference.options import ServeOptions
 from aevlp.inference.predictor import TrainedModel
-from aevlp.inference.serve.schema import ModelInfo, PredictResponse, model_info
 from aevlp.inference.serve.server import is_local, serve_until_stopped, url_of
-from aevlp.inference.serve.service import Service
-from aevlp.inference.serve.uploads import FIELD, Refusal, limits_for, megabytes, read_uploads
+from aevlp.inference.serve.service import ModelInfo, PredictResponse, Service, model_info
+from aevlp.inference.serve.uploads import FIELD, Refusal, megabytes, read_uploads
 
 log = logging.getLogger("aevlp")
 MOST_REQUESTS = 32  # at once: each may hold the largest request in memory
-FORM: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": [FIELD],
-                    "properties": {FIELD: {"type": "array", "items": {"type": "string", "format": "binary"}}},
-                }
-            }
-        },
-    }
+FORM = {
+    "type": "object",
+    "required": [FIELD],
+    "properties": {FIELD: {"type": "array", "items": {"type": "string", "format": "binary"}}},
 }
+BODY = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}}
 REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the form is damaged"},
     413: {"description": "an image, or the request, is too large"},
@@ -60,7 +51,7 @@ def serve_model(location: ModelLocation, listener: socket.socket, options: Serve
         model.require_images()
     except UserError:
         raise UserError(f"{location.given}: was trained on features and cannot look at images; serve a run on images") from None
-    info = model_info(location, model, limits_for(options.max_megabytes))
+    info = model_info(location, model, options.max_megabytes)
     service = Service(model, workers=options.workers, cores=torch.get_num_threads() if device.type == "cpu" else 1)
     app = make_app(service, info)
     if model.thresholds is None:
@@ -96,7 +87,7 @@ def make_app(service: Service, info: ModelInfo) -> FastAPI:
         """Describe the model."""
         return info
 
-    @app.post("/api/predict", openapi_extra=FORM, responses=REFUSALS)
+    @app.post("/api/predict", openapi_extra=BODY, responses=REFUSALS)
     async def predict(
         request: Request, calibrated: Annotated[bool, Query(description="correct the probabilities; labels stay")] = False
     ) -> PredictResponse:

@@ -27,11 +27,6 @@ class Limits:
     """Of all images together: they are in memory until the request is answered."""
 
 
-def limits_for(megabytes: int) -> Limits:
-    """Return the limits for images of at most so many million bytes each."""
-    return Limits(files=32, file_bytes=megabytes * 1_000_000, request_bytes=5 * megabytes * 1_000_000)
-
-
 class Refusal(Exception):
     """A request that cannot be answered: the status of the response, and one line that says why."""
 
@@ -58,13 +53,17 @@ async def read_uploads(request: Request, limits: Limits) -> list[Upload]:
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
         raise too_large
-    form = _Form(options[b"boundary"], limits)
     received = 0
-    async for piece in request.stream():
-        received += len(piece)
-        if received > most:
-            raise too_large
-        form.feed(piece)
+    try:
+        form = _Form(options[b"boundary"], limits)
+        async for piece in request.stream():
+            received += len(piece)
+            if received > most:
+                raise too_large
+            form.parser.write(piece)
+    except FormParserError as error:
+        text = " ".join(str(error).split())
+        raise Refusal(400, f"the form cannot be read ({text}); send multipart/form-data") from error
     return form.files()
 
 
@@ -87,29 +86,18 @@ class _Form:
         self._header, self._value = bytearray(), bytearray()
         self._name: str | None = None
         self._content = bytearray()
-        try:
-            self._parser = MultipartParser(
-                boundary,
-                {
-                    "on_part_begin": self._begin_part,
-                    "on_header_field": lambda data, start, end: self._extend(self._header, data[start:end]),
-                    "on_header_value": lambda data, start, end: self._extend(self._value, data[start:end]),
-                    "on_header_end": self._end_header,
-                    "on_headers_finished": self._end_headers,
-                    "on_part_data": self._add_content,
-                    "on_part_end": self._end_part,
-                    "on_end": self._end,
-                },
-            )
-        except FormParserError as error:
-            raise _damaged(error) from error
-
-    def feed(self, piece: bytes) -> None:
-        """Parse the next bytes; refuse bytes that are not a form."""
-        try:
-            self._parser.write(piece)
-        except FormParserError as error:
-            raise _damaged(error) from error
+        self.parser = MultipartParser(
+            boundary,
+            {
+                "on_header_field": lambda data, start, end: self._extend(self._header, data[start:end]),
+                "on_header_value": lambda data, start, end: self._extend(self._value, data[start:end]),
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._end_headers,
+                "on_part_data": self._add_content,
+                "on_part_end": self._end_part,
+                "on_end": self._end,
+            },
+        )
 
     def files(self) -> list[Upload]:
         """Return the files, after the last piece."""
@@ -124,9 +112,6 @@ class _Form:
     def _refuse(self, status: int, detail: str) -> None:
         self._refusal = self._refusal or Refusal(status, detail)
         self._files.clear()  # frees the memory
-
-    def _begin_part(self) -> None:
-        self._name, self._content = None, bytearray()
 
     def _extend(self, text: bytearray, piece: bytes) -> None:
         text += piece
@@ -156,18 +141,13 @@ class _Form:
         self._content += data[start:end]
         if len(self._content) > self._limits.file_bytes:
             self._content.clear()
-            limit = megabytes(self._limits.file_bytes)
-            self._refuse(413, f"{self._name}: has more than {limit}; send it smaller")
+            self._refuse(413, f"{self._name}: has more than {megabytes(self._limits.file_bytes)}; send it smaller")
 
     def _end_part(self) -> None:
         # A browser sends a file without a name if none was chosen in the form.
         if self._refusal is None and self._name:
             self._files.append(Upload(self._name, bytes(self._content)))
-        self._content = bytearray()
+        self._name, self._content = None, bytearray()
 
     def _end(self) -> None:
         self._is_complete = True
-
-
-def _damaged(error: FormParserError) -> Refusal:
-    return Refusal(400, f"the form cannot be read ({' '.join(str(error).split())}); send multipart/form-data")
