@@ -52,15 +52,11 @@ def complete(task: LabelTask, accelerator: Accelerator) -> Completion:
     splits = {split.name: split for split in (data.train, data.val) if split.name == "train" or split.truth is None}
     target, target_scores = _target(task, scores)
     if target is None:
+        fusion = None
         proposals = {name: _rule_proposals(task, scores[name], split) for name, split in splits.items()}
-        return Completion(data, proposals, None, task.out)
-    fusion = fit_fusion(
-        target_scores,
-        target,
-        min_precision=options.min_precision,
-        min_negative_precision=options.min_negative_precision,
-    )
-    proposals = {name: _fused_proposals(fusion, scores[name], split) for name, split in splits.items()}
+    else:
+        fusion = fit_fusion(target_scores, target, options.min_precision, options.min_negative_precision)
+        proposals = {name: _fused_proposals(fusion, scores[name], split) for name, split in splits.items()}
     return Completion(data, proposals, fusion, task.out)
 
 
@@ -116,7 +112,10 @@ def _target(task: LabelTask, scores: Mapping[str, Scores]) -> tuple[FitTarget | 
     on = {name: np.concatenate([scores[split.name][name] for split in splits])[rows] for name in scores["val"]}
     if splits[0].truth is not None:
         rng = np.random.default_rng(seed_for(0, "weighing"))  # another purpose would draw other labels
-        target = fit_target(observed_like(_incomplete(task.data.train.observed), observed, rng), observed)
+        given = task.data.train.observed
+        has_unknown = (given == 0).any(1)
+        incomplete = given[has_unknown] if has_unknown.any() else given
+        target = fit_target(observed_like(incomplete, observed, rng), observed)
         count = int(target.positive_weight.sum())
     else:
         count = int((observed == 1).sum())
@@ -126,12 +125,6 @@ def _target(task: LabelTask, scores: Mapping[str, Scores]) -> tuple[FitTarget | 
     if count < FEW:
         log.warning("only %d labels to fit confidences to: they and their precision are little more than a guess", count)
     return target, on
-
-
-def _incomplete(observed: Labels) -> Labels:
-    """Return the rows [M, C] with an unknown label; all rows if there is none."""
-    has_unknown = (observed == 0).any(1)
-    return observed[has_unknown] if has_unknown.any() else observed
 
 
 def _fused_proposals(fusion: Fusion, scores: Scores, split: Split) -> Proposals:

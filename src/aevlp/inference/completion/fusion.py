@@ -5,9 +5,7 @@ as observed, as in the images to complete, and the others are the target. If the
 labels of its image that were not observed (`aevlp.data.prevalence`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -42,10 +40,6 @@ class FitTarget:
         # Positives against all cells that may be positive: the odds are the share of positives among these.
         all_cells = self.counted.astype(np.float64)
         return replace(fit_logistic(features, self.positive_weight, all_cells, per_class=True), is_share=True)
-
-    def part(self, rows: npt.NDArray[np.intp]) -> FitTarget:
-        """Return the target of some of the images."""
-        return FitTarget(self.positive_weight[rows], self.counted[rows], self.basis)
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ def estimated_fit_target(scores: Scores, observed: Labels, expected_positives: f
     return FitTarget(weight * (1 - known / max(weight.sum(), known, 1)), (observed == 0) & informative, "estimated")
 
 
-def fit_fusion(scores: Scores, target: FitTarget, *, min_precision: float | None, min_negative_precision: float) -> Fusion:
+def fit_fusion(scores: Scores, target: FitTarget, min_precision: float | None, min_negative_precision: float) -> Fusion:
     """Fit the fusion of predictors' scores to a target about the same images.
 
     Labels are proposed for the best F1 or, with `min_precision`, as many as that precision allows; absences as many as
@@ -129,16 +123,12 @@ def _held_out(scores: Scores, predictors: Sequence[str], target: FitTarget) -> D
     """Return confidences [N, C], each image's by a fit without it."""
     features = _features(scores, predictors)
     confidence = np.empty(target.positive_weight.shape)
-    for own, others in _parts(len(confidence)):
-        confidence[own] = target.part(others).fit(features[others])(features[own])
+    part = np.arange(len(confidence)) % PARTS
+    for k in np.unique(part):
+        own, others = part == k, (part != k) | (len(part) == 1)  # a single image is fitted on itself
+        target_of_others = replace(target, positive_weight=target.positive_weight[others], counted=target.counted[others])
+        confidence[own] = target_of_others.fit(features[others])(features[own])
     return confidence
-
-
-def _parts(count: int) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Yield (the rows of a part, all other rows); a single row is fitted on itself."""
-    part = np.arange(count) % PARTS
-    for k in range(min(PARTS, count)):
-        yield np.flatnonzero(part == k), np.flatnonzero((part != k) | (count == 1))
 
 
 def _propose(confidence: Doubles, target: FitTarget, min_precision: float | None) -> float:
@@ -172,11 +162,8 @@ def _doubt(confidence: Doubles, target: FitTarget, precision: float) -> float:
 def _rising(confidence: Doubles, target: FitTarget) -> tuple[Doubles, ...]:
     """Return (confidences in rising order, the positive weight up to each, the counted cells up to each)."""
     order = np.argsort(confidence.ravel(), kind="stable")
-    return (
-        confidence.ravel()[order],
-        np.cumsum(target.positive_weight.ravel()[order]),
-        np.cumsum(target.counted.ravel()[order]),
-    )
+    weight, counted = (values.ravel()[order].cumsum() for values in (target.positive_weight, target.counted))
+    return confidence.ravel()[order], weight, counted
 
 
 def _last(values: Doubles, is_fine: Flags) -> float:

@@ -118,12 +118,10 @@ class Completion:
     def summary(self) -> str:
         """Return the figures in a few lines, as `aevlp label` prints them."""
         counts = self.counts
-        observed, proposed, denied = (
-            f"{count / max(counts.images, 1):.2f}" for count in (counts.observed, counts.proposed, counts.denied)
-        )
+        images = max(counts.images, 1)
         lines = [
-            f"{counts.images} images: {observed} observed labels each, {proposed} proposed, "
-            f"{denied} proposed to be absent; {counts.doubted} observed ones are doubted",
+            f"{counts.images} images: {counts.observed / images:.2f} observed labels each, {counts.proposed / images:.2f} "
+            f"proposed, {counts.denied / images:.2f} proposed to be absent; {counts.doubted} observed ones are doubted",
             self._precision(),
         ]
         if self.data.train.truth is not None and (self.data.train.observed == 0).any():

@@ -8,7 +8,6 @@ by it, the tasks most worth a look come first.
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
@@ -26,19 +25,24 @@ ADDRESSES = ("/", "http://", "https://")
 """Prefixes of web addresses, whose special characters are percent-encoded; a path in a bucket (s3://) is not."""
 
 
-def check(file: LabelFile) -> None:
-    """Refuse to replace another interface."""
-    _has_interface(file)
+def has_interface(file: LabelFile) -> bool:
+    """Return whether the interface is written already; refuse to replace another one."""
+    path = file.out.with_suffix(".xml")
+    if not path.exists():
+        return False
+    if not path.is_file() or path.read_bytes() != interface(file.classes).encode():
+        raise UserError(f"--out {file.out}: the labelling interface is written to {path}, which exists; choose another name")
+    return True
 
 
-@register_format("label-studio", ".json", check=check, takes_prefix=True)
+@register_format("label-studio", ".json", check=has_interface, takes_prefix=True)
 def write(file: LabelFile, records: Iterable[Completed], stream: IO[bytes]) -> None:
     """Write a list of tasks, one per image, and the interface unless it is there."""
     stream.write(b"[\n")
     stream.writelines(separated(as_json(_task(file, record)) for record in records))
     stream.write(b"\n]\n")
-    if not _has_interface(file):
-        write_text(_interface_file(file), interface(file.classes))
+    if not has_interface(file):
+        write_text(file.out.with_suffix(".xml"), interface(file.classes))
 
 
 def interface(classes: Iterable[str]) -> str:
@@ -52,13 +56,8 @@ def interface(classes: Iterable[str]) -> str:
 
 def _task(file: LabelFile, record: Completed) -> dict[str, Any]:
     unsure = [score.confidence for score in (*record.proposed.values(), *record.doubted.values())]
-    result = {
-        "id": "labels",
-        "from_name": "labels",
-        "to_name": "image",
-        "type": "choices",
-        "value": {"choices": record.positives},
-    }
+    choices = {"choices": record.positives}
+    result = {"id": "labels", "from_name": "labels", "to_name": "image", "type": "choices", "value": choices}
     prediction = {"model_version": f"aevlp {__version__}", "score": rounded(min(unsure, default=1.0)), "result": [result]}
     return {
         "data": {"image": _address(file, record.name), "split": record.split, "summary": _summary(record)},
@@ -80,16 +79,3 @@ def _address(file: LabelFile, name: str) -> str:
     path = file.relative(name, file.parent) if file.image_prefix is None else name
     prefix = PREFIX if file.image_prefix is None else file.image_prefix
     return prefix + (quote(os.fsencode(path)) if prefix.startswith(ADDRESSES) else path)
-
-
-def _interface_file(file: LabelFile) -> Path:
-    return file.out.with_suffix(".xml")
-
-
-def _has_interface(file: LabelFile) -> bool:
-    path = _interface_file(file)
-    if not path.exists():
-        return False
-    if not path.is_file() or path.read_bytes() != interface(file.classes).encode():
-        raise UserError(f"--out {file.out}: the labelling interface is written to {path}, which exists; choose another name")
-    return True

@@ -50,7 +50,7 @@ class LabelFile:
 
 
 Writer = Callable[[LabelFile, Iterable[Completed], IO[bytes]], None]
-Check = Callable[[LabelFile], None]
+Check = Callable[[LabelFile], object]
 
 
 @dataclass(frozen=True)
