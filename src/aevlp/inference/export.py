@@ -73,37 +73,30 @@ def usage(file: str, *, has_thresholds: bool, width: int | None = None) -> str:
 
     `width` is the width of the model's input features; None: its input is images.
     """
-    labels = (
-        'thresholds = json.loads(facts["thresholds"])["classes"]\n'
-        "print({name: float(p) for name, p in zip(classes, probabilities) if p >= thresholds[name]})"
-    )
-    session = f"""\
-session = onnxruntime.InferenceSession({json.dumps(file)}, providers=["CPUExecutionProvider"])
-facts = session.get_modelmeta().custom_metadata_map
-classes"""
-    if width is not None:
-        return f"""\
-import json
-
-import numpy as np
-import onnxruntime
-
-{session} = json.loads(facts["classes"])
-
+    if width is None:
+        imports, size_too = "\nfrom PIL import Image, ImageOps", (", size", ', int(facts["image_size"])')
+        inputs = """\
+image = ImageOps.exif_transpose(Image.open("photo.jpg")).convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+probabilities = session.run(None, {"pixels": np.asarray(image)[None]})[0][0]"""
+    else:
+        imports, size_too = "", ("", "")
+        inputs = f"""\
 features = np.load("features.npz")["features"][:1].astype(np.float32)  # [1, {width}]: of one image
-probabilities = session.run(None, {{"features": features}})[0][0]
-{labels if has_thresholds else "print(dict(zip(classes, probabilities.tolist())))"}"""
+probabilities = session.run(None, {{"features": features}})[0][0]"""
+    labels = """\
+thresholds = json.loads(facts["thresholds"])["classes"]
+print({name: float(p) for name, p in zip(classes, probabilities) if p >= thresholds[name]})"""
     return f"""\
 import json
 
 import numpy as np
-import onnxruntime
-from PIL import Image, ImageOps
+import onnxruntime{imports}
 
-{session}, size = json.loads(facts["classes"]), int(facts["image_size"])
+session = onnxruntime.InferenceSession({json.dumps(file)}, providers=["CPUExecutionProvider"])
+facts = session.get_modelmeta().custom_metadata_map
+classes{size_too[0]} = json.loads(facts["classes"]){size_too[1]}
 
-image = ImageOps.exif_transpose(Image.open("photo.jpg")).convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
-probabilities = session.run(None, {{"pixels": np.asarray(image)[None]}})[0][0]
+{inputs}
 {labels if has_thresholds else "print(dict(zip(classes, probabilities.tolist())))"}"""
 
 
@@ -146,18 +139,14 @@ def export_onnx(run: RunFolder, out: Path) -> Exported:
 
 def _move(part: Path, out: Path) -> Path | None:
     """Give a finished file its name, and its file of weights, if any; return the path of the weights."""
-    part_weights, weights = weights_file(part), weights_file(out)
+    # The exporter puts weights that are too large for one file here.
+    part_weights, weights = (file.with_name(f"{file.name}.data") for file in (part, out))
     written = [(part_weights, weights)] if part_weights.exists() else []
     for file, name in [*written, (part, out)]:  # the file that refers to the other goes last
         with file.open("rb") as stream:
             os.fsync(stream.fileno())
         file.replace(name)
     return weights if written else None
-
-
-def weights_file(file: Path) -> Path:
-    """Return the path at which the exporter puts the weights of a model that is too large for one file."""
-    return file.with_name(f"{file.name}.data")
 
 
 class _Probabilities(nn.Module):
@@ -202,11 +191,8 @@ def _describe(program: ONNXProgram, classifier: Classifier, thresholds: Threshol
     graph = program.model.graph
     for notes in (graph.metadata_props, *(node.metadata_props for node in graph.all_nodes())):
         notes.clear()
-    facts = {
-        "aevlp_version": __version__,
-        "method": method,
-        "classes": json.dumps(classifier.classes, ensure_ascii=False),
-    }
+    classes = json.dumps(classifier.classes, ensure_ascii=False)
+    facts = {"aevlp_version": __version__, "method": method, "classes": classes}
     if isinstance(classifier, FeatureClassifier):
         facts["features"] = str(classifier.width)
     else:
@@ -248,14 +234,11 @@ def _example(classifier: Classifier, count: int, rng: np.random.Generator) -> tu
     """Return the input's name and `count` examples of it."""
     if isinstance(classifier, FeatureClassifier):
         return "features", rng.normal(0, classifier.scale, (count, classifier.width)).astype(np.float32)
-    return "pixels", _random_images(count, classifier.images.size, rng)
-
-
-def _random_images(count: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Return random images, uint8 [count, size, size, 3]: large patches of colour with noise, so that features respond."""
+    # Large patches of colour with noise, [count, size, size, 3], so that features respond.
+    size = classifier.images.size
     patches = rng.uniform(0, 255, (count, 4, 4, 3)).repeat(-(-size // 4), axis=1).repeat(-(-size // 4), axis=2)
     noisy = patches[:, :size, :size] + rng.normal(0, 30, (count, size, size, 3))
-    return noisy.clip(0, 255).astype(np.uint8)
+    return "pixels", noisy.clip(0, 255).astype(np.uint8)
 
 
 @contextmanager

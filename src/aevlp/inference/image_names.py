@@ -52,7 +52,9 @@ def _names(path: str) -> Iterator[str]:
     if not path:
         raise UserError("an empty PATH; name an image, a folder, a pattern or a table")
     if path == STANDARD_INPUT:
-        yield from _standard_input()
+        for line in sys.stdin.buffer:  # names need not be UTF-8
+            if name := os.fsdecode(line).strip("\r\n"):
+                yield name
     elif location.is_dir():
         yield from _matching(location, (ANY_DEPTH,))
     elif location.exists():
@@ -63,13 +65,6 @@ def _names(path: str) -> Iterator[str]:
         yield from _matching(Path(pattern.anchor), pattern.relative_to(pattern.anchor).parts)
     else:
         raise UserError(f"{path}: no such file or folder; check the path")
-
-
-def _standard_input() -> Iterator[str]:
-    """Yield a name per line; blank lines are skipped."""
-    for line in sys.stdin.buffer:  # names need not be UTF-8
-        if name := os.fsdecode(line).strip("\r\n"):
-            yield name
 
 
 def _is_pattern(text: str) -> bool:

@@ -5,7 +5,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from accelerate import Accelerator
@@ -66,15 +66,7 @@ def predict_paths(
     else:
         model.require_features()
     names = image_names(paths) if features is None else features.names
-    stream = predict_batches(
-        model,
-        names,
-        accelerator,
-        features=features,
-        calibrated=calibrated,
-        batch_size=options.batch_size,
-        workers=options.workers,
-    )
+    stream = predict_batches(model, names, accelerator, features=features, calibrated=calibrated, **asdict(options))
     if not accelerator.is_main_process:
         deque(stream, maxlen=0)  # this process does its share of the work; the first writes
         return 0
@@ -86,16 +78,13 @@ def predict_paths(
 @contextmanager
 def _output(out: Path | None) -> Iterator[Callable[[str], object]]:
     """Within it, a function that writes text to a file, which appears when it is complete, or to standard output."""
+    # Names need not be UTF-8.
     if out is not None:
         with whole_file(out) as file:
             yield lambda text: file.write(text.encode(errors="surrogateescape"))
-        return
-    with stop_on_closed_pipe():
-        yield _print
-
-
-def _print(text: str) -> None:
-    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="", flush=True)  # names need not be UTF-8
+    else:
+        with stop_on_closed_pipe():
+            yield lambda text: print(text.encode(errors="surrogateescape").decode(errors="replace"), end="", flush=True)
 
 
 def predict_batches(
@@ -120,9 +109,7 @@ def predict_batches(
 
 
 def _predictions(model: TrainedModel, output: BatchOutput[str], calibrated: bool) -> PredictionBatch:
-    labels = model.labels_of(output.probabilities) if model.thresholds is not None else [None] * len(output.images)
-    shown = model.calibrated(output.probabilities) if calibrated else output.probabilities
-    rows = zip(output.images, labels, shown.tolist(), strict=True)
+    rows = zip(output.images, *model.labels_and_probabilities(output, calibrated=calibrated), strict=True)
     return PredictionBatch([Prediction(*row) for row in rows], [(name, error.reason) for name, error in output.bad])
 
 

@@ -64,12 +64,8 @@ def as_jsonl(classes: Sequence[str], *, has_labels: bool) -> PredictionFormat:
     """Return the format of an object per line: `image`, `labels` (null without thresholds), `probabilities` by class name."""
 
     def row(prediction: Prediction) -> str:
-        numbers = (float(_digits(p)) for p in prediction.probabilities)
-        record = {
-            "image": prediction.image,
-            "labels": prediction.labels,
-            "probabilities": dict(zip(classes, numbers, strict=True)),
-        }
+        numbers = {name: float(_digits(p)) for name, p in zip(classes, prediction.probabilities, strict=True)}
+        record = {"image": prediction.image, "labels": prediction.labels, "probabilities": numbers}
         text = json.dumps(record, ensure_ascii=False)
         try:
             text.encode()

@@ -73,7 +73,7 @@ class TrainedModel:
         A model that was trained on features takes features [N, D] instead of images.
         """
         found = self._probabilities(images, batch_size, workers)
-        rows = self.calibrated(found) if calibrated else found
+        rows = self.require_calibration()(found) if calibrated else found
         return [dict(zip(self.classes, row, strict=True)) for row in rows.tolist()]
 
     def labels(self, images: Images, *, batch_size: int | None = None, workers: int = 2) -> list[list[str]]:
@@ -138,9 +138,13 @@ class TrainedModel:
         surest_first = np.argsort(-probabilities, axis=1, kind="stable")
         return [[self.classes[c] for c in order if given[c]] for order, given in zip(surest_first.tolist(), above, strict=True)]
 
-    def calibrated(self, probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-        """Return the probabilities [N, C], corrected by the run's calibration."""
-        return self.require_calibration()(probabilities)
+    def labels_and_probabilities(
+        self, output: BatchOutput[A], *, calibrated: bool
+    ) -> tuple[Sequence[list[str] | None], list[list[float]]]:
+        """Return the labels of each image (None without thresholds), and its probabilities, which alone may be calibrated."""
+        found = output.probabilities
+        labels = [None] * len(found) if self.thresholds is None else self.labels_of(found)
+        return labels, (self.require_calibration()(found) if calibrated else found).tolist()
 
     @property
     def image_size(self) -> int:

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from aevlp import __version__
-from aevlp.inference.predictor import BatchOutput, load
+from aevlp.inference.predictor import BatchOutput, TrainedModel, load
 from tests.inference.serve.talk import FORM, ask, form, send, send_paths, served
 from tests.trained_runs import CALIBRATION, CLASSES, write_run
 
@@ -140,6 +140,7 @@ class Patient:
     """A model that waits until it is told to go on."""
 
     classes, thresholds, image_size, usual_batch = CLASSES, None, 32, 16
+    labels_and_probabilities = TrainedModel.labels_and_probabilities
 
     def __init__(self):
         self.is_asked, self.may_go_on = threading.Event(), threading.Event()

@@ -114,9 +114,7 @@ class Service:
         batch = max(1, min(model.usual_batch, ceil(len(images) / self._cores)))
         predictions = []
         for output in model.stream(in_batches([image for _, image in images], batch), workers=1):
-            labels = model.labels_of(output.probabilities) if model.thresholds is not None else [None] * len(output.images)
-            shown = model.calibrated(output.probabilities) if calibrated else output.probabilities
-            for given, row in zip(labels, shown.tolist(), strict=True):
+            for given, row in zip(*model.labels_and_probabilities(output, calibrated=calibrated), strict=True):
                 # Seven digits, as `aevlp predict` writes them: more would be noise in a float32.
                 rounded = {name: float(f"{p:.7g}") for name, p in zip(model.classes, row, strict=True)}
                 predictions.append(ImagePrediction(next(names), given, rounded))
