@@ -1,6 +1,7 @@
 """The order of the rooms: a room imports only from rooms above it, wherever in a file the import stands."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -13,7 +14,9 @@ ROOMS = (
     *("core", "data", "losses", "models", "store", "damp", "sources"),
     *("config", "training", "inference", "reports", "experiments", "cli"),
 )
-LONGEST_CHAIN = 14
+LONGEST_CHAIN = 14  # modules
+LONGEST_FUNCTION = 60  # lines
+MOST_INNER_IMPORTS = 80
 
 
 def name_of(path: Path) -> str:
@@ -68,3 +71,33 @@ def test_no_chain_of_imports_is_long():
 def test_the_tests_have_the_same_rooms():
     folders = {path.name for path in Path(__file__).parent.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders - {"tools"} <= set(ROOMS)
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{module}.{node.name}", node
+
+
+def test_functions_are_short():
+    long = {name: node.end_lineno - node.lineno + 1 for name, node in functions() if node.end_lineno is not None}
+    assert {name: lines for name, lines in long.items() if lines > LONGEST_FUNCTION} == {}
+    assert long["aevlp.training.loop.train"] < 50
+
+
+def test_few_imports_stand_inside_functions():
+    found = [
+        f"{name}, line {node.lineno}"
+        for name, function in functions()
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert len(found) <= MOST_INNER_IMPORTS, found
+
+
+def test_no_class_name_means_two_things():
+    names = Counter(
+        node.name for path in MODULES.values() for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []

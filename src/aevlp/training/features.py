@@ -24,7 +24,7 @@ BATCH = 64  # images
 
 @dataclass(frozen=True)
 class FeatureKey(Key):
-    """All that decides the features of an image set."""
+    """Everything that the features of an image set depend on."""
 
     backbone: str  # fingerprint of its weights
     mean: tuple[float, ...]
@@ -42,7 +42,7 @@ class FeatureKey(Key):
 
 @dataclass
 class BackboneFeatures:
-    """What a classifier's head sees of images; the classifier's backbone must not change."""
+    """Features of a classifier's frozen backbone, as inputs of its head."""
 
     classifier: Classifier
     fingerprint: str  # of the backbone's weights
