@@ -57,13 +57,13 @@ PATH = (
     Step("losses.gpr", "training.loop", "is the loss of a batch", registered=True),
     Step("training.evaluate", "training.loop", "measures on validation"),
     Step("models.model_folder", "training.loop", "keeps the best model"),
-    Step("training.run_folder", "training.loop", "keeps a checkpoint"),
+    Step("training.checkpoint", "training.loop", "keeps a checkpoint"),
     Step("training.finalize", "experiments.train", "measures on the test split"),
     Step("training.thresholds", "training.finalize", "fits the thresholds"),
     Step("reports.model_card", "experiments.train", "writes the model card"),
     Step("reports.run_page", "experiments.train", "writes the report"),
 )
-EPOCH = ("damp.labels", "training.run_folder")  # first and last step of what every epoch repeats
+EPOCH = ("damp.labels", "training.checkpoint")  # first and last step of what every epoch repeats
 
 
 def modules(package: Path = PACKAGE) -> dict[str, Path]:

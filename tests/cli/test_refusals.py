@@ -9,7 +9,7 @@ from PIL import Image
 
 from aevlp.cli.main import COMMANDS
 from aevlp.config.methods import find_method
-from aevlp.config.options import options_for
+from aevlp.config.run_options import options_for
 from tests.cli.run import aevlp, refused
 from tests.colours import write_world
 from tests.data.test_images import png_header

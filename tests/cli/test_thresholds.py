@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from aevlp.cli.main import main
-from aevlp.config.options import ThresholdOptions
+from aevlp.config.run_options import ThresholdOptions
 from aevlp.data import prepare, read
 from aevlp.data.dataset import complete_split
 from aevlp.training.thresholds import fit_thresholds, read_thresholds

@@ -8,8 +8,8 @@ import yaml
 from aevlp.config.config import build_config
 from aevlp.config.defaults import settings
 from aevlp.config.methods import METHODS, find_method
-from aevlp.config.options import all_options, options_for
 from aevlp.config.recipe import read_recipe, recipe_file, recipe_names, recipe_text
+from aevlp.config.run_options import all_options, options_for
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, describe, options_of, read_value
 from aevlp.damp.options import DampOptions

@@ -15,7 +15,7 @@ from torch import nn
 
 from aevlp import __version__
 from aevlp.config.config import build_config
-from aevlp.config.options import ThresholdOptions
+from aevlp.config.run_options import ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.data.images import pixels_of

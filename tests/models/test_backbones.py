@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from aevlp.config.options import TrainOptions
+from aevlp.config.run_options import TrainOptions
 from aevlp.core.errors import UserError
-from aevlp.models.checkpoint import local_checkpoint
 from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.model_folder import load_classifier, save_classifier
 from aevlp.models.options import ModelOptions
+from aevlp.models.pretrained import local_checkpoint
 from aevlp.training.setup import make_optimizer
 from tests.cli.run import aevlp, refused
 from tests.models.heads.checkpoints import IMAGE_SIZE, WIDTH, tiny, write_checkpoint

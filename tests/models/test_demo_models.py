@@ -10,7 +10,7 @@ from tools.demo_models.figures import zero_shot
 from transformers import AutoImageProcessor, AutoModel, AutoModelForImageClassification, AutoTokenizer
 
 from aevlp.experiments.demo.scenes import CLASSES, demo_scene
-from aevlp.models.checkpoint import DEMO_BACKBONE, DEMO_CLIP
+from aevlp.models.pretrained import DEMO_BACKBONE, DEMO_CLIP
 
 PROMPTS = [f"a photo of a {name}." for name in CLASSES]
 

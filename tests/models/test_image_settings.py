@@ -8,7 +8,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.models.image_settings import ImageSettings, image_settings
-from tests.models.test_checkpoint import write
+from tests.models.test_pretrained import write
 
 CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from aevlp.config.options import TrainOptions
+from aevlp.config.run_options import TrainOptions
 from aevlp.training.loop import should_stop
 from aevlp.training.setup import make_optimizer
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aevlp.config.options import Aim, ThresholdOptions
+from aevlp.config.run_options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.training.calibration import sigmoid

@@ -19,7 +19,7 @@ import torch
 import transformers
 from transformers import AutoTokenizer
 
-from aevlp.models.checkpoint import DEMO_CLIP
+from aevlp.models.pretrained import DEMO_CLIP
 from tools.demo_models.backbone_training import SIDE, BackbonePlan, train_backbone
 from tools.demo_models.clip_training import DRAWN_SIDE, ClipPlan, train_clip
 from tools.demo_models.figures import TEST_SEED, backbone_figures, zero_shot

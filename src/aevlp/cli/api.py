@@ -10,7 +10,7 @@ from typing import Any, Literal
 from aevlp.cli.train import RESUME_OR_OVERWRITE
 from aevlp.config.config import Config
 from aevlp.config.defaults import choose_defaults, foreign_options
-from aevlp.config.options import all_options
+from aevlp.config.run_options import all_options
 from aevlp.core.errors import OptionError, UserError, did_you_mean
 from aevlp.core.options import Option, options_of, typed_value
 from aevlp.experiments.run_result import RunResult

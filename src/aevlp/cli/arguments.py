@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from aevlp.config.config import Config
 from aevlp.config.defaults import BACKBONE, FEATURES, MODE, choose_defaults, foreign_options, with_defaults
 from aevlp.config.methods import find_method
-from aevlp.config.options import options_for
 from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
+from aevlp.config.run_options import options_for
 from aevlp.config.sweep import Sweep
 from aevlp.core.errors import UserError
 from aevlp.core.options import Option, Options, Parser

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config.defaults import FEATURES
-from aevlp.config.options import ThresholdOptions, TrainOptions
 from aevlp.config.recipe import read_recipe
+from aevlp.config.run_options import ThresholdOptions, TrainOptions
 from aevlp.core.options import Parser, options_of, overlay, section_values
 from aevlp.core.processes import EngineOptions
 from aevlp.data.load import DataOptions

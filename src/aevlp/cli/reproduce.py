@@ -11,8 +11,8 @@ from aevlp.cli.arguments import COMMON, group_of
 from aevlp.cli.compare import exit_on_failures
 from aevlp.config.defaults import with_defaults
 from aevlp.config.methods import find_method
-from aevlp.config.options import all_options, options_for
 from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
+from aevlp.config.run_options import all_options, options_for
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.options import AtLeast, Options, Parser, options_of
 from aevlp.core.tables import show

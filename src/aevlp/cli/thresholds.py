@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aevlp.cli.evaluation import RunArguments, add_arguments
-from aevlp.config.options import ThresholdOptions, TrainOptions
+from aevlp.config.run_options import ThresholdOptions, TrainOptions
 from aevlp.core.options import Parser, options_of
 from aevlp.core.tables import show
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from aevlp.config.defaults import settings, with_defaults
 from aevlp.config.methods import METHODS, Method
-from aevlp.config.options import options_for, own_options
+from aevlp.config.run_options import options_for, own_options
 from aevlp.core.options import Option, options_of, show_value
 from aevlp.losses import LOSSES
 from aevlp.models.heads import HEADS

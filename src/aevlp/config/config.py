@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aevlp.config.methods import Method, find_method
-from aevlp.config.options import SECTIONS, RunOptions, ThresholdOptions, TrainOptions, options_for
+from aevlp.config.run_options import SECTIONS, RunOptions, ThresholdOptions, TrainOptions, options_for
 from aevlp.core.errors import UserError
 from aevlp.core.options import Options, overlay, section_values
 from aevlp.core.processes import EngineOptions

@@ -7,8 +7,8 @@ from typing import Any
 
 from aevlp.config.config import Config, build_config
 from aevlp.config.methods import METHODS, find_method
-from aevlp.config.options import all_options, options_for, own_options
 from aevlp.config.recipe import OWN, PUBLISHED, RENAMED, entries, read_recipe, recipe_file, recipe_names
+from aevlp.config.run_options import all_options, options_for, own_options
 from aevlp.core.errors import OptionError, UserError
 from aevlp.core.options import Option
 from aevlp.models.heads import HEADS

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from aevlp.config.methods import find_method
-from aevlp.config.options import all_options, options_for
+from aevlp.config.run_options import all_options, options_for
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.options import Option, describe, read_value
 from aevlp.core.yaml_lines import line_of, read_nodes

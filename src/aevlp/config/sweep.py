@@ -18,8 +18,8 @@ from rich.table import Table
 from aevlp.config.config import Config
 from aevlp.config.defaults import config_from, settings
 from aevlp.config.methods import find_method
-from aevlp.config.options import options_for
 from aevlp.config.recipe import read_recipe, recipe_file
+from aevlp.config.run_options import options_for
 from aevlp.core.options import show_value
 
 FIGURES = ("precision", "recall", "accumulated_precision", "accumulated_recall")

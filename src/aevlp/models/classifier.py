@@ -14,12 +14,12 @@ from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import read_json
 from aevlp.core.options import Options
 from aevlp.core.seeds import seed_for
-from aevlp.models.checkpoint import Checkpoint, local_checkpoint, quiet_loading
 from aevlp.models.head_layers import by_position, pooled
 from aevlp.models.heads import HeadKind
 from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
 from aevlp.models.image_settings import ImageSettings, image_settings
 from aevlp.models.options import ModelOptions
+from aevlp.models.pretrained import Checkpoint, local_checkpoint, quiet_loading
 
 
 @dataclass(frozen=True)

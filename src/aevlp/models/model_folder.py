@@ -17,12 +17,12 @@ from safetensors.torch import load_file, save_file
 
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import cannot_write, read_json, write_json
-from aevlp.models.checkpoint import WEIGHTS, pickle_problem, quiet_loading
 from aevlp.models.classifier import Classifier, CustomHead, replace_head
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.heads import HEADS
 from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
 from aevlp.models.image_settings import image_settings
+from aevlp.models.pretrained import WEIGHTS, pickle_problem, quiet_loading
 
 FEATURE_WIDTH = "features"
 """Key in config.json of D for a classifier of features."""

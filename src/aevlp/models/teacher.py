@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.ao import quantization
 
 from aevlp.core.errors import UserError, one_line
-from aevlp.models.checkpoint import Checkpoint, local_checkpoint, quiet_loading
 from aevlp.models.image_settings import are_three_numbers, image_settings
+from aevlp.models.pretrained import Checkpoint, local_checkpoint, quiet_loading
 
 TEXTS_AT_ONCE = 256
 

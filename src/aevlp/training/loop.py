@@ -22,6 +22,7 @@ from aevlp.core.seeds import seed_for
 from aevlp.core.torch_threads import single_thread
 from aevlp.models.model_folder import save_classifier
 from aevlp.sources import EpochContext
+from aevlp.training.checkpoint import save_checkpoint
 from aevlp.training.evaluate import evaluate_split, over_images, probabilities
 from aevlp.training.features import BackboneFeatures
 from aevlp.training.inputs import Batches, InputFactory, Inputs, TrainingOrder, as_files
@@ -225,5 +226,5 @@ def save(run: RunFolder, state: TrainState, seconds: float) -> None:
         return
     if is_best:
         save_classifier(state.setup.classifier, run.model)
-    run.save_checkpoint(state.state_dict())
+    save_checkpoint(run.checkpoint, state.state_dict())
     run.write_metrics(state.history)

@@ -12,10 +12,10 @@ from typing import Any
 
 from aevlp import __version__
 from aevlp.config.config import Config
-from aevlp.config.options import all_options
 from aevlp.config.recipe import read_recipe, recipe_text
+from aevlp.config.run_options import all_options
 from aevlp.core.errors import UserError
-from aevlp.core.files import cannot_write, whole_file, write_json, write_text
+from aevlp.core.files import cannot_write, write_json, write_text
 from aevlp.core.locks import Claim, claim_file
 from aevlp.core.processes import is_first_process
 
@@ -147,22 +147,6 @@ class RunFolder:
         if not isinstance(found, dict):
             raise UserError(f"{self.result}: damaged (no figures in it); remove it, and --resume makes it again")
         return found
-
-    def save_checkpoint(self, state: dict[str, Any]) -> None:
-        """Replace the checkpoint, atomically."""
-        import torch
-
-        with whole_file(self.checkpoint) as file:
-            torch.save(state, file)
-
-    def load_checkpoint(self) -> dict[str, Any] | None:
-        """Return the checkpoint; None before the first epoch is finished."""
-        import torch
-
-        if not self.checkpoint.is_file():
-            return None
-        state: dict[str, Any] = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
-        return state
 
 
 def open_run(path: Path) -> RunFolder:

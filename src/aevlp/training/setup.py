@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from aevlp.config.config import Config
-from aevlp.config.options import TrainOptions
+from aevlp.config.run_options import TrainOptions
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
 from aevlp.losses import Loss

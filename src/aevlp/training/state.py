@@ -13,6 +13,7 @@ from aevlp.core.progress import duration
 from aevlp.damp.quality import Quality
 from aevlp.data.dataset import data_fingerprint
 from aevlp.models.classifier import head_of
+from aevlp.training.checkpoint import load_checkpoint
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.setup import TrainingSetup, expected_positives, make_optimizer
 
@@ -70,7 +71,7 @@ class TrainState:
 def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
     """Return the state of the run's last checkpoint, or a new one; the source is filled and everything is on the device."""
     config, data, source = setup.config, setup.data, setup.source
-    fingerprint, saved = data_fingerprint(setup.data), run.load_checkpoint()
+    fingerprint, saved = data_fingerprint(setup.data), load_checkpoint(run.checkpoint)
     if saved is not None:
         _require_same_start(saved, setup, fingerprint, run)
         source.load_state_dict(saved["source"])

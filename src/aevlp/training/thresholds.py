@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.config.options import Aim, ThresholdOptions
+from aevlp.config.run_options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.data.dataset import Labels, Split

@@ -28,8 +28,8 @@ from aevlp.damp.options import DampOptions
 from aevlp.damp.text import class_embeddings, noise_weights, text_embeddings
 from aevlp.damp.views import Plan, ViewSettings, plan_views
 from aevlp.data.dataset import Dataset
-from aevlp.models.checkpoint import quiet_loading
 from aevlp.models.classifier import Classifier, build_classifier
+from aevlp.models.pretrained import quiet_loading
 from aevlp.models.prompts import class_prompts
 from aevlp.models.teacher import Teacher, load_teacher
 from aevlp.training.evaluate import evaluate_split

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import AutoTokenizer, CLIPConfig, CLIPModel, ResNetConfig, ResNetForImageClassification
 
-from aevlp.models.checkpoint import DEMO_CLIP
 from aevlp.models.image_settings import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD
+from aevlp.models.pretrained import DEMO_CLIP
 
 BICUBIC = 3  # in the numbering of transformers
 LONGEST_TEXT = 16  # tokens

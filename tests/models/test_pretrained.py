@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.models import checkpoint as checkpoints
-from aevlp.models.checkpoint import Checkpoint, local_checkpoint, quiet_loading
+from aevlp.models import pretrained as checkpoints
+from aevlp.models.pretrained import Checkpoint, local_checkpoint, quiet_loading
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PROPOSED = "fedcba9876543210fedcba9876543210fedcba98"
@@ -318,7 +318,7 @@ def test_a_hub_that_never_answers_is_not_waited_for(cache: Path, monkeypatch: py
 def test_the_environment_alone_decides_offline_and_cache(tmp_path: Path):
     put_in_cache(tmp_path / "hub", FILES)
     program = (
-        "from aevlp.models.checkpoint import local_checkpoint\n"
+        "from aevlp.models.pretrained import local_checkpoint\n"
         "for name in ('owner/model', 'owner/other'):\n"
         "    try: print(local_checkpoint(name, role='teacher').fingerprint)\n"
         "    except Exception as error: print(error)\n"
