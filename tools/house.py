@@ -45,7 +45,8 @@ PATH = (
     Step("config.recipe", "cli.arguments", "builds the Config"),
     Step("experiments.train", "cli.train", "makes one run of it"),
     Step("data.load", "experiments.train", "reads images and labels"),
-    Step("training.run", "experiments.train", "claims the run folder"),
+    Step("experiments.finalize", "experiments.train", "trains and finishes it"),
+    Step("training.run", "experiments.finalize", "claims the run folder"),
     Step("training.setup", "training.run", "prepares what is trained"),
     Step("models.classifier", "training.setup", "builds the classifier"),
     Step("sources.damp", "training.setup", "is the label source", registered=True),
@@ -58,10 +59,10 @@ PATH = (
     Step("training.evaluate", "training.loop", "measures on validation"),
     Step("models.model_folder", "training.loop", "keeps the best model"),
     Step("training.checkpoint", "training.loop", "keeps a checkpoint"),
-    Step("training.finalize", "experiments.train", "measures on the test split"),
+    Step("training.finalize", "experiments.finalize", "measures on the test split"),
     Step("training.thresholds", "training.finalize", "fits the thresholds"),
-    Step("reports.model_card", "experiments.train", "writes the model card"),
-    Step("reports.run_page", "experiments.train", "writes the report"),
+    Step("reports.model_card", "experiments.finalize", "writes the model card"),
+    Step("reports.run_page", "experiments.finalize", "writes the report"),
 )
 EPOCH = ("damp.labels", "training.checkpoint")  # first and last step of what every epoch repeats
 

@@ -1,24 +1,20 @@
-"""One training, from the path of an image set to a finished run folder with its report."""
+"""One training, from the path of an image set to a finished run folder with its report. Loads without torch."""
+
+from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
-
-from accelerate import Accelerator
+from typing import TYPE_CHECKING, Any
 
 from aevlp.config.config import Config
-from aevlp.core.engine import make_accelerator
 from aevlp.core.processes import is_first_process
 from aevlp.data.dataset import require_examples
 from aevlp.data.load import load
-from aevlp.reports.collect import collect_evidence
-from aevlp.reports.evidence import write_evidence
-from aevlp.reports.model_card import write_card
-from aevlp.reports.run_page import write_report
 from aevlp.store.location import store_root
-from aevlp.training.finalize import evaluate_best, write_result
-from aevlp.training.run import TrainedRun, run
 from aevlp.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 log = logging.getLogger("aevlp")
 
@@ -33,38 +29,24 @@ def train_run(
     accelerator: Accelerator | None = None,
 ) -> dict[str, Any]:
     """Train into a run folder, or continue there, and return the content of `result.json`."""
+    done = None
     if resume:
         folder.check_resumable(config)
-        if (done := folder.read_result()) is not None:
-            log.info("%s: this run is finished", folder.path)
-            if is_first_process():
-                write_missing_pages(folder)  # it may have been killed after its last figure
-            return done
+        done = folder.read_result()
     else:
         folder.check_free(overwrite=overwrite)
-    data = load(data_path, config.data, store_root(config.run.store))
-    require_examples(data)
-    with run(config, data, folder, accelerator or make_accelerator(config.engine), resume=resume) as trained:
-        return finalize(trained)
+    data = None
+    if done is None:
+        data = load(data_path, config.data, store_root(config.run.store))
+        require_examples(data)
 
+    # This loads torch, which takes seconds; whatever is refused above is refused at once.
+    from aevlp.experiments.finalize import train_and_finalize, write_missing_pages
 
-def finalize(trained: TrainedRun) -> dict[str, Any]:
-    """Write everything that a finished run has, and return its result."""
-    setup, accelerator = trained.setup, trained.setup.accelerator
-    final = evaluate_best(trained)
-    evidence = collect_evidence(trained, final) if setup.config.run.report else None
-    if evidence is not None and accelerator.is_main_process:
-        write_evidence(trained.folder.evidence, evidence)
-    result = write_result(trained, final)
-    if accelerator.is_main_process:
-        write_missing_pages(trained.folder)
-    accelerator.wait_for_everyone()
-    return result
-
-
-def write_missing_pages(run: RunFolder) -> None:
-    """Write the model card and the report of a finished run, unless they are there; the run folder has all they need."""
-    if not run.card.is_file():
-        write_card(run)
-    if run.evidence.is_file() and not run.report.is_file():
-        write_report(run)
+    if data is not None:
+        return train_and_finalize(config, data, folder, accelerator, resume=resume)
+    assert done is not None
+    log.info("%s: this run is finished", folder.path)
+    if is_first_process():
+        write_missing_pages(folder)  # it may have been killed after its last figure
+    return done
