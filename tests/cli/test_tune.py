@@ -98,7 +98,7 @@ def test_observed_labels_alone_are_enough_to_tune_by(capsys, larger, small, tmp_
     words = ["tune", table, *small, "--observe", "given"]
     answer = aevlp(capsys, *words, *WRONG, "--out", recipe)
     assert answer.code == 0, answer.err
-    assert "80 training images, each observed label held back: estimates" in " ".join(answer.out.split())
+    assert "80 training images, estimated from their observed labels" in " ".join(answer.out.split())
     assert "whose labels are all known" not in answer.out
     said = [word for name in CHOSEN for word in (f"--damp.{name}", damp_of(recipe)[name])]
     judged = aevlp(capsys, "tune", larger, *small, *said, "--out", tmp_path / "judged.yaml").out
