@@ -271,7 +271,7 @@ def test_images_and_features_are_not_mistaken_for_each_other(capsys, world, plai
     assert aevlp(capsys, "train", world, "--out", pictures, *plain, "--method", "an", "--epochs", "1").code == 0
     assert "cannot look at images" in refused(capsys, "predict", run, world / "images")
     assert "takes no features" in refused(capsys, "predict", pictures, features)
-    assert "asked about alone" in refused(capsys, "predict", run, features, world / "images")
+    assert "must be the only PATH" in refused(capsys, "predict", run, features, world / "images")
     with np.load(features) as stored:
         np.savez(tmp_path / "wide.npz", features=np.tile(stored["features"], 2), images=stored["images"])
     assert "takes no features; leave it out" in refused(capsys, "eval", pictures, world, "--features", features)
