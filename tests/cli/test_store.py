@@ -14,7 +14,7 @@ from tests.cli.run import aevlp, refused
 from tests.store.test_inventory import open_store, write_older, write_store
 
 CHILD = get_context("fork")
-ALL = [(draw, shard) for draw in range(2) for shard in range(3)]
+ALL = (600, 600)  # images of two draws, in three packs each
 
 
 def aged(path, days):
@@ -27,13 +27,13 @@ def root(tmp_path):
     """Three stores: complete, begun and used ten days ago, of the older format and used twenty days ago."""
     root = tmp_path / "views"
     write_store(root, "complete", ALL)
-    aged(write_store(root, "begun", [(0, 1)]) / "manifest.json", 10)
+    aged(write_store(root, "begun", (600, 80)) / "manifest.json", 10)
     aged(write_older(root) / "manifest.json", 20)
     return root
 
 
-def folder_of(root, data):
-    return next(stored.folder for stored in inventory.stores(root) if stored.data == data)
+def folder_of(root, model):
+    return next(stored.folder for stored in inventory.stores(root) if stored.model == model)
 
 
 def everything(folder):
@@ -44,12 +44,12 @@ def test_list_shows_every_store_the_last_used_first(capsys, root):
     answer = aevlp(capsys, "store", "list", "--store", root)
     assert answer.code == 0
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in answer.out.splitlines() if "│" in line]
-    folders = [folder_of(root, "complete"), folder_of(root, "begun"), folder_of(root, "")]
+    folders = [folder_of(root, "complete"), folder_of(root, "begun"), folder_of(root, "clip")]
     assert [row[0] for row in rows] == [folder.name for folder in folders]
     assert [row[1:5] for row in rows] == [
-        ["complete", "demo", "522", "2"],
-        ["begun", "demo", "522", "0 + 1 of 3 shards"],
-        ["-", "-", "300", "older format"],
+        ["complete", "5 x 4", "600", "2"],
+        ["begun", "5 x 4", "600", "1 + 1 in part"],
+        ["clip", "-", "-", "older format"],
     ]
     sizes = [sum(path.stat().st_size for path in folder.rglob("*.*")) for folder in folders]
     assert [row[5] for row in rows] == [inventory.show_size(size) for size in sizes]
@@ -60,7 +60,7 @@ def test_list_looks_where_the_runs_keep_their_views(capsys, world, small):
     assert aevlp(capsys, "store", "list").out.endswith("views: nothing is stored yet\n")
     assert aevlp(capsys, "score", world, *small, "--epochs", "2").code == 0
     assert "1 store, " in aevlp(capsys, "store", "list").out
-    assert aevlp(capsys, "store", "verify").out == "2 shards of 1 store: all intact\n"
+    assert aevlp(capsys, "store", "verify").out == "4 packs of 1 store: all intact\n"
 
 
 def test_a_folder_that_does_not_exist_is_empty(capsys, tmp_path):
@@ -83,25 +83,28 @@ def test_looking_at_stores_does_not_load_torch(root):
     ("spoil", "what"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:5000] + b"?" + path.read_bytes()[5001:]), "checksum differs"),
-        (lambda path: path.write_bytes(path.read_bytes()[:5000]), "5000 bytes instead of 10384"),
+        (lambda path: path.write_bytes(path.read_bytes()[:5000]), "5000 bytes are not a whole pack"),
         (lambda path: path.write_bytes(b""), "empty"),
-        (lambda path: shutil.copy(path.with_name("00002.npy"), path), "float16 (10, 5, 4) instead of (256, 5, 4)"),
+        (lambda path: shutil.copy(sorted(path.parent.iterdir())[0], path), "holds other images than its name says"),
     ],
     ids=["flipped", "truncated", "emptied", "replaced"],
 )
 def test_verify_names_what_is_damaged(capsys, root, spoil, what):
     answer = aevlp(capsys, "store", "verify", "--store", root)
     assert answer.code == 0
-    assert answer.out.splitlines() == [f"{folder_of(root, '')}: older format, not checked", "7 shards of 2 stores: all intact"]
+    assert answer.out.splitlines() == [
+        f"{folder_of(root, 'clip')}: older format, not checked",
+        "10 packs of 2 stores: all intact",
+    ]
     folder = folder_of(root, "complete")
-    path = folder / "draw-001" / "00001.npy"
+    path = sorted((folder / "draw-001").iterdir())[1]
     spoil(path)
     answer = aevlp(capsys, "store", "verify", folder.name[:10], "--store", root)
     assert answer.code == 2
     assert answer.out == f"{path}: {what}\n"
     message = refused(capsys, "store", "verify", "--store", root)
     assert "1 damaged file " in message
-    assert "the next run computes damaged shards again" in message
+    assert "the next run computes damaged packs again" in message
     assert aevlp(capsys, "store", "verify", folder_of(root, "begun").name, "--store", root).code == 0
 
 
@@ -151,17 +154,14 @@ def test_prune_removes_what_is_named_and_only_when_told_to(capsys, root):
 
 
 def test_prune_removes_what_was_not_used_for_so_long(capsys, root):
-    begun, complete, older = folder_of(root, "begun"), folder_of(root, "complete"), folder_of(root, "")
-    lists = [root / "readable" / name for name in ("old.json", "new.json", "old.txt")]
-    lists[0].parent.mkdir()
-    for path in lists:
-        path.write_text("{}")
-    for path in (lists[0], lists[2]):
-        aged(path, 16)
+    begun, complete, older = folder_of(root, "begun"), folder_of(root, "complete"), folder_of(root, "clip")
+    memory = root / "files.sqlite"
+    memory.write_text("known files")
+    aged(memory, 16)
     answer = aevlp(capsys, "store", "prune", begun.name, "--unused-for", 15, "--store", root, "--yes")
     assert answer.code == 0
     assert all(folder.is_dir() for folder in (begun, complete, older))  # named, but used since
-    assert [path.exists() for path in lists] == [False, True, True]
+    assert not memory.exists()
     aevlp(capsys, "store", "prune", "--unused-for", "15", "--store", root, "--yes")
     assert [folder.is_dir() for folder in (begun, complete, older)] == [True, True, False]
     aevlp(capsys, "store", "prune", "--unused-for", "9.5", "--store", root, "--yes")
@@ -184,7 +184,7 @@ def test_prune_keeps_what_another_process_uses(capsys, root):
     child.start()
     try:
         assert ready.wait(60)
-        folder, older = folder_of(root, "complete"), folder_of(root, "")
+        folder, older = folder_of(root, "complete"), folder_of(root, "clip")
         before = everything(folder)
         words = ["store", "prune", folder.name, older.name, "--store", root]
         for more in ([], ["--yes"]):
@@ -218,7 +218,7 @@ def test_prune_touches_nothing_but_stores(capsys, root):
     mine = root / "thesis" / "manifest.json"
     hexed = root / ("a" * 24) / "draft.txt"  # looks like a key, but has no manifest
     hidden = root / ".mine.removed" / "x"
-    kept = root / "readable" / "notes.txt"
+    kept = root / "draw-000" / "00000.npy"
     for path in (mine, hexed, hidden, kept):
         path.parent.mkdir(exist_ok=True)
         path.write_text("years of work")
@@ -228,7 +228,7 @@ def test_prune_touches_nothing_but_stores(capsys, root):
     (root / ("b" * 24)).symlink_to(outside)
     before = everything(outside)
     assert aevlp(capsys, "store", "prune", "--unused-for", 0, "--store", root, "--yes").code == 0
-    assert sorted(path.name for path in root.iterdir()) == sorted([".mine.removed", "a" * 24, "b" * 24, "readable", "thesis"])
+    assert sorted(path.name for path in root.iterdir()) == sorted([".mine.removed", "a" * 24, "b" * 24, "draw-000", "thesis"])
     assert all(path.read_text() == "years of work" for path in (mine, hexed, hidden, kept))
     assert everything(outside) == before
 

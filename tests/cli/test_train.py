@@ -128,7 +128,7 @@ def test_fewer_draws_than_epochs_are_recombined(capsys, world, small, tmp_path, 
     aevlp(capsys, "score", world, *small, "--damp.draws", "1")
     one_draw = len(passes)
     assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--damp.draws", "2").code == 0
-    assert len(passes) == 2 * one_draw
+    assert len(passes) - one_draw == one_draw * 32 // 40  # eight of the images are not trained on
     assert result_of(tmp_path / "run")["pseudo_labels"]["recall"] > 0
 
 
@@ -227,18 +227,17 @@ def test_unreadable_images_stop_training_or_are_left_out(capsys, tmp_path, small
     assert "1 of 56 images cannot be read and are left out: images/003.png" in answer.err
 
 
-@pytest.mark.parametrize("content", [b'{"0":', b'{"x": "1"}', b'{"1000": "gone"}', b"[0]", b"\xff", b"7"])
-def test_a_damaged_list_of_readable_images_is_made_again(capsys, tmp_path, small, content):
+@pytest.mark.parametrize("content", [b"", b"half of", b"\xff" * 5000])
+def test_a_damaged_memory_of_image_files_is_made_again(capsys, tmp_path, small, content):
     """It lies in the cache, where nobody would look for what is wrong."""
     world = write_world(tmp_path / "world")
     (world / "images" / "003.png").write_text("not an image")
     words = ["train", world, "--out", tmp_path / "run", *small, "--store", tmp_path / "views"]
     refused(capsys, *words)
-    (known,) = (tmp_path / "views" / "readable").iterdir()
-    kept = known.read_bytes()
-    known.write_bytes(content)
-    assert "1 of 56 images cannot be read" in refused(capsys, *words)
-    assert known.read_bytes() == kept
+    (tmp_path / "views" / "files.sqlite").write_bytes(content)
+    for _ in range(2):
+        assert "1 of 56 images cannot be read" in refused(capsys, *words)
+    assert (tmp_path / "views" / "files.sqlite").read_bytes().startswith(b"SQLite")
 
 
 def test_images_of_every_mode_and_shape_train(capsys, tmp_path, small):

@@ -7,6 +7,7 @@ from accelerate import Accelerator
 
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings, views
+from aevlp.data.fingerprint import digests
 from aevlp.data.images import BadImage
 from aevlp.store.fill import Job
 from tests.colours import ColourTeacher, write_world
@@ -28,14 +29,14 @@ def scorer(batch_size=None, **options):
 
 
 def job(paths, draw):
-    return Job(paths, [path.name for path in paths], draw)
+    return Job(paths, digests(paths), draw)
 
 
 def naive(paths, draw):
     """View by view: to floats, normalised, one at a time through the teacher."""
     rows = []
-    for path in paths:
-        for view in views(path, path.name, draw, SETTINGS):
+    for path, digest in zip(paths, digests(paths), strict=True):
+        for view in views(path, digest, draw, SETTINGS):
             x = (view.permute(2, 0, 1).double() / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
             embedding = ColourTeacher().encode_images(x[None].float())[0]
             rows.append((embedding / embedding.norm()).numpy())

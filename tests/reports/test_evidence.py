@@ -87,7 +87,7 @@ def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
     assert (made.teacher.total, made.teacher.agreed) == (added.sum(), (added & right).sum())
     assert made.teacher.examples
     place = {name: row for row, name in enumerate(data.train.names)}
-    embeddings = torch.from_numpy(np.asarray(setup.source.views.seen(1, 0)))
+    embeddings = torch.from_numpy(setup.source.views.seen(1, np.arange(len(place))))
     whole, tiles = scores(embeddings, setup.source.classes, setup.source.options.temperature)
     for each in made.teacher.examples:
         row, column = place[each.name], data.classes.index(each.label)
@@ -102,20 +102,22 @@ def test_the_teachers_mistakes_come_with_what_it_saw_in_the_same_boxes(seen):
         assert [tile.top_score for tile in each.tiles] == pytest.approx(expected.amax(1).tolist(), abs=1e-6)
         settings = setup.source.views.scorer.settings
         height, width, _ = decode(data.train.paths[row], settings).shape
-        boxes = plan_views(settings, 0, each.name, width, height).boxes / torch.tensor([width, height, width, height])
+        boxes = plan_views(settings, 0, data.train.digests[row], width, height).boxes / torch.tensor(
+            [width, height, width, height]
+        )
         assert torch.allclose(torch.tensor([tile.box for tile in each.tiles], dtype=torch.float64), boxes)
 
 
 def test_a_store_may_hold_more_images_than_are_trained_on(untrained, tmp_path):
     """Scores are those of the image that is shown, wherever the store has it."""
+    untrained(tmp_path / "store")[2].source.fill()
     parts = untrained(tmp_path / "store", rows=np.arange(31, -1, -2))
     views = parts[2].source.views
-    assert len(views.images.names) > len(parts[1].train.names) == 16
     made, *_ = collected(*parts)
+    assert len(views.store.index(0).packs[0].digests) > len(parts[1].train.names) == 16
     assert made.teacher.examples
     for each in made.teacher.examples:
-        row = views.images.names.index(each.name)
-        embeddings = torch.from_numpy(np.asarray(views.seen(1, 0)[row : row + 1]))
+        embeddings = torch.from_numpy(views.seen(1, np.array([views.split.names.index(each.name)])))
         whole, _ = scores(embeddings, parts[2].source.classes, parts[2].source.options.temperature)
         assert each.tiles[0].score == pytest.approx(float(whole[0, made.classes.index(each.label)]), abs=1e-6)
 

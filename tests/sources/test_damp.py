@@ -1,7 +1,5 @@
 """The damp source: what it scores, what it keeps, what it labels with."""
 
-import threading
-import time
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -69,14 +67,17 @@ def test_released_code_normalises_as_imagenet_does(make):
 
 def test_later_epochs_take_each_view_from_one_of_the_draws(make):
     source = make(**{"damp.draws": 2})
-    draws = [source.views.store.read(draw, 0) for draw in range(2)]
-    mixed = source.views.seen(3, 0)
+    rows = np.arange(32)
+    draws = [source.views.seen(draw, rows) for draw in (1, 2)]
+    mixed = source.views.seen(3, rows)
     from_first = (mixed == draws[0]).all(-1)
     from_second = (mixed == draws[1]).all(-1)
     assert (from_first | from_second).all()
     assert 0.4 < (from_second & ~from_first).sum() / (from_first ^ from_second).sum() < 0.6
-    again = make(**{"damp.draws": 2, "seed": 1}).views.seen(3, 0)
-    assert (again != mixed).any()
+    assert (make(**{"damp.draws": 2, "seed": 1}).views.seen(3, rows) != mixed).any()
+    some = np.array([30, 2, 3])  # an image's combination does not depend on the others
+    assert (source.views.seen(3, some) == mixed[some]).all()
+    assert (source.views.seen(4, rows) != mixed).any()
 
 
 def test_without_a_store_the_labels_are_the_same(make, world, tmp_path):
@@ -107,27 +108,6 @@ def test_a_run_does_not_go_on_with_a_teacher_of_another_precision(make):
         source.load_state_dict({**source.state_dict(), "precision": "fp16"})
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
-def test_a_damaged_shard_that_another_run_has_in_hand_is_waited_for(make, is_removed):
-    store = make().views.store
-    content = bytearray(store.path(1, 0).read_bytes())
-    content[-40] ^= 1
-    store.path(1, 0).write_bytes(content)
-    claim = store.claim(1, 0)
-
-    def other() -> None:
-        time.sleep(1)
-        if is_removed:
-            store.remove(1, 0)
-        claim.release()
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    make()
-    thread.join()
-    assert store.damage(1, 0) is None
-
-
 @pytest.fixture
 def data(world) -> Dataset:
     return prepare(read(world), observe="single")
@@ -154,37 +134,40 @@ def test_a_part_of_a_split_is_seen_as_the_whole_was(data, tmp_path):
     assert part.views.scorer.forward_batches == 0
 
 
-def test_a_part_that_comes_first_has_the_whole_looked_at(data, tmp_path):
+def test_a_part_that_comes_first_has_no_other_image_looked_at(data, tmp_path):
     part = source_of(data.train.part(np.arange(4)), data, tmp_path / "views")
+    assert part.views.missing() == 3 * 4
     part.fill()
-    assert part.views.scorer.forward_batches > 0
+    assert part.views.missing() == 0
     whole = source_of(data.train, data, tmp_path / "views")
-    whole.fill()
-    assert whole.views.scorer.forward_batches == 0
+    assert whole.views.missing() == 3 * 28
+    assert whole.views.at(data.train.part(np.arange(5))).missing() == 1
+    assert source_of(data.train, data, None).views.missing() == 3 * 32  # nothing is kept
 
 
 def test_without_a_store_a_part_is_labelled_alike_and_no_other_image_looked_at(data):
     rows = np.array([9, 2])
     whole, part = (source_of(split, data, None) for split in (data.train, data.train.part(rows)))
-    assert part.views.images is part.context.split
     assert torch.equal(part.labels(1), whole.labels(1)[rows])
     assert part.views.scorer.forward_batches < whole.views.scorer.forward_batches
 
 
-def test_shards_without_an_image_of_the_part_are_passed_over(data, tmp_path, monkeypatch):
-    """Also where some of a shard's images are in it and some are not."""
-    monkeypatch.setattr("aevlp.store.embedding_store.SHARD", 8)
+def test_images_are_found_in_whatever_packs_they_are(data, tmp_path, monkeypatch):
+    """Also where images of a pack are not asked for, and where two images are equal."""
+    monkeypatch.setattr("aevlp.store.fill.PACK", 8)
     whole = source_of(data.train, data, tmp_path / "views")
     whole.fill()
-    assert len(whole.views.shards) == 4
-    rows = np.array([30, 9, 31, 8])
+    assert len(whole.views.store.index(0).packs) == 4
+    rows = np.array([30, 9, 31, 8, 9])
     part = source_of(data.train.part(rows), data, tmp_path / "views")
     part.fill()
-    assert torch.equal(part.labels(1), whole.labels(1)[rows])
+    assert part.views.scorer.forward_batches == 0
+    for epoch in (1, 2):
+        assert torch.equal(part.labels(epoch), whole.labels(epoch)[rows])
 
 
-def test_some_images_are_spread_over_all_shards_and_have_their_own_embeddings(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("aevlp.store.embedding_store.SHARD", 10)
+def test_some_images_are_spread_over_the_set_and_have_their_own_embeddings(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("aevlp.store.fill.PACK", 10)
     looks = source_of(data.train, data, tmp_path / "views").views
     looks.fill()
     every, embeddings = looks.sample(500)
@@ -193,7 +176,7 @@ def test_some_images_are_spread_over_all_shards_and_have_their_own_embeddings(da
     rows, fewer = looks.sample(5)
     assert rows.tolist() == [0, 8, 16, 23, 31]
     assert torch.equal(fewer, embeddings[torch.from_numpy(rows)])
-    stored = np.concatenate([looks.seen(1, shard) for shard in range(4)])
+    stored = np.concatenate([looks.seen(1, np.array([row])) for row in range(32)])
     assert np.array_equal(embeddings.numpy(), stored.astype(np.float32))
 
 
@@ -201,7 +184,7 @@ def test_scores_are_the_mean_of_all_draws_and_know_no_observed_label(data, tmp_p
     source = source_of(data.train, data, tmp_path / "views", **{"damp.local_threshold": 0.6, "damp.draws": 2})
     found = source.scores(data.train)
     nothing = torch.zeros(data.train.observed.shape, dtype=torch.int8)
-    views = [torch.from_numpy(np.array(source.views.seen(draw, 0))) for draw in (1, 2)]
+    views = [torch.from_numpy(source.views.seen(draw, np.arange(32))) for draw in (1, 2)]
     each = [final_scores(*scores(v, source.classes, 0.1), nothing, local_threshold=0.6)[0] for v in views]
     assert torch.allclose(found, (each[0] + each[1]) / 2, atol=1e-6)
     assert not torch.allclose(each[0], each[1])

@@ -12,92 +12,127 @@ import pytest
 from aevlp.core.errors import UserError
 from aevlp.damp.view_embeddings import ViewKey
 from aevlp.damp.views import ViewSettings
-from aevlp.store.embedding_store import SHARD, EmbeddingStore
+from aevlp.store.embedding_store import EmbeddingStore, draw_folder, read_uses
+from aevlp.store.packs import PACK, chunks_of, damage_of
 
 VIEWS = ViewSettings(size=16, grid=2, overlap=0.2, augment=True, seed=0)
-KEY = ViewKey(teacher="t", mean=(0.5,) * 3, std=(0.5,) * 3, precision="fp32", views=VIEWS, images="i")
-COUNT = SHARD + 10
+KEY = ViewKey(teacher="t", mean=(0.5,) * 3, std=(0.5,) * 3, precision="fp32", views=VIEWS)
 CHILD = get_context("fork")
 
 
-def store_in(folder, key=KEY, count=COUNT):
-    return EmbeddingStore(folder, key, count=count, dimension=4)
+def digests_of(count, first=0):
+    """Digests as they come, among them some that end with null bytes."""
+    rng = np.random.default_rng(7)
+    found = np.frombuffer(rng.bytes(16 * (first + count)), "S16").copy()
+    found[::5] = [digest[:14] for digest in found[::5]]
+    return found[first:]
 
 
-def shard_of(store, shard, value):
-    return np.full((len(store.rows(shard)), 5, 4), value, np.float16)
+def store_in(folder, key=KEY):
+    return EmbeddingStore(folder, key, dimension=4)
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def values_of(digests, draw=0):
+    """Embeddings that tell an image and a draw from all others."""
+    seeds = [int.from_bytes(digest[:4], "little") + draw for digest in digests]
+    return np.stack([np.random.default_rng(seed).normal(size=(5, 4)) for seed in seeds]).astype(np.float16)
+
+
+def write(store, digests, draw=0):
+    for rows in chunks_of(len(digests)):
+        part = digests[rows.start : rows.stop]
+        store.write(draw, part, values_of(part, draw))
+
+
+def packs_in(store, draw=0):
+    return sorted(draw_folder(store.folder, draw).glob("*.npy"))
+
+
+def test_what_is_written_is_read_back_in_any_order(tmp_path):
+    digests = digests_of(PACK + 10)
+    write(store_in(tmp_path), digests)
     store = store_in(tmp_path)
-    assert store.missing(2) == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    store.write(0, 0, shard_of(store, 0, 1.5))
-    store.write(1, 1, shard_of(store, 1, 2.5))
-    again = store_in(tmp_path)
-    assert again.missing(2) == [(0, 1), (1, 0)]
-    assert (again.read(0, 0) == 1.5).all()
-    assert again.read(0, 0).shape == (SHARD, 5, 4)
-    assert (again.read(1, 1) == 2.5).all()
-    assert again.read(1, 1).shape == (10, 5, 4)
-    assert isinstance(again.read(0, 0), np.memmap)
+    assert len(packs_in(store)) == 2
+    assert not store.missing(0, digests).any()
+    assert store.missing(1, digests).all()
+    some = np.random.default_rng(0).permutation(len(digests))[:50]
+    for rows in (np.arange(len(digests)), some, np.array([3, 3, 2]), np.array([7])):
+        assert np.array_equal(store.read(0, digests[rows]), values_of(digests[rows]))
+    assert store.read(0, digests[:0]).shape == (0, 5, 4)
+    assert store.missing(0, digests_of(3, PACK + 10)).all()
+
+
+def test_packs_of_other_processes_are_found_when_asked_again(tmp_path):
+    digests = digests_of(300)
+    mine, other = store_in(tmp_path), store_in(tmp_path)
+    for first in range(0, 300, 7):  # many small packs, as of one photo a day
+        write(other, digests[first : first + 7])
+        mine.index(0).refresh()
+        assert mine.missing(0, digests).sum() == max(0, 293 - first)
+    assert np.array_equal(mine.read(0, digests), values_of(digests))
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        ViewKey("t", KEY.mean, KEY.std, "bf16", VIEWS, "i"),
-        ViewKey("other", KEY.mean, KEY.std, "fp32", VIEWS, "i"),
-        ViewKey("t", (0.4, 0.5, 0.5), KEY.std, "fp32", VIEWS, "i"),
-        ViewKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 3, 0.2, True, 0), "i"),
-        ViewKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 2, 0.2, True, 1), "i"),
-        ViewKey("t", KEY.mean, KEY.std, "fp32", VIEWS, "other"),
+        ViewKey("t", KEY.mean, KEY.std, "bf16", VIEWS),
+        ViewKey("other", KEY.mean, KEY.std, "fp32", VIEWS),
+        ViewKey("t", (0.4, 0.5, 0.5), KEY.std, "fp32", VIEWS),
+        ViewKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 3, 0.2, True, 0)),
+        ViewKey("t", KEY.mean, KEY.std, "fp32", ViewSettings(16, 2, 0.2, True, 1)),
     ],
 )
-def test_other_weights_views_or_images_have_another_folder(tmp_path, other):
+def test_other_weights_or_views_have_another_folder(tmp_path, other):
     assert store_in(tmp_path, other).folder != store_in(tmp_path).folder
 
 
-def test_a_shard_of_the_wrong_shape_is_not_written(tmp_path):
+def test_a_pack_of_the_wrong_shape_is_not_written(tmp_path):
     store = store_in(tmp_path)
-    with pytest.raises(ValueError, match="a shard is float16"):
-        store.write(0, 0, np.zeros((3, 5, 4), np.float16))
-    assert len(store.missing(1)) == 2
+    with pytest.raises(ValueError, match="a pack is float16"):
+        store.write(0, digests_of(3), np.zeros((4, 5, 4), np.float16))
+    with pytest.raises(ValueError, match="a pack is float16"):
+        store.write(0, digests_of(3), np.zeros((3, 5, 4), np.float32))
+    assert packs_in(store) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"half of it", b"\x93NUMPY\x01\x00"])
-def test_a_damaged_shard_is_named(tmp_path, content):
+def test_images_that_are_not_there_are_counted(tmp_path):
     store = store_in(tmp_path)
-    store.write(0, 0, shard_of(store, 0, 1))
-    store.path(0, 0).write_bytes(content)
-    with pytest.raises(UserError, match=r"draw-000/00000\.npy: damaged shard .* start again, and it will be computed again"):
-        store.read(0, 0)
+    write(store, digests_of(3))
+    with pytest.raises(UserError, match=r"draw-000: 2 images are gone; start again, and they will be computed again"):
+        store.read(0, digests_of(5))
 
 
-def test_a_shard_of_another_shape_or_precision_is_not_read(tmp_path):
+def test_a_pack_that_vanishes_is_named(tmp_path):
     store = store_in(tmp_path)
-    store.write(0, 0, shard_of(store, 0, 1))
-    for wrong in (np.zeros((SHARD, 5, 3), np.float16), np.zeros((SHARD, 5, 4), np.float32)):
-        with store.path(0, 0).open("wb") as file:
-            np.save(file, wrong)
-        with pytest.raises(UserError, match=r"00000\.npy: damaged shard .*; start again"):
-            store.read(0, 0)
+    write(store, digests_of(3))
+    assert not store.missing(0, digests_of(3)).any()
+    (pack,) = packs_in(store)
+    pack.unlink()
+    with pytest.raises(UserError, match=rf"{pack.name}: damaged \(.*\); start again, and it will be computed again"):
+        store.read(0, digests_of(3))
 
 
-def test_a_shard_is_mapped_only_while_it_is_looked_at(tmp_path):
+def test_a_pack_is_mapped_only_while_it_is_looked_at(tmp_path):
     maps = Path("/proc/self/maps")
     if not maps.exists():
         pytest.skip("this system does not tell what is mapped")
-    store = store_in(tmp_path)
-    store.write(0, 0, shard_of(store, 0, 1))
-    array = store.read(0, 0)
-    assert str(store.path(0, 0)) in maps.read_text()
+    store, digests = store_in(tmp_path), digests_of(10)
+    write(store, digests)
+    array = store.read(0, digests[2:7])
+    (pack,) = packs_in(store)
+    assert str(pack) in maps.read_text()
+    array[0] = 0  # torch wants it writable; it is never written back
     del array
     gc.collect()
-    assert str(store.path(0, 0)) not in maps.read_text()
+    assert str(pack) not in maps.read_text()
+    assert np.array_equal(store.read(0, digests), values_of(digests))
 
 
 def flipped(content, at):
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+SIZE = 128 + 10 * (5 * 4 * 2 + 16) + 16  # of a pack of ten images
 
 
 @pytest.mark.parametrize(
@@ -105,70 +140,100 @@ def flipped(content, at):
     [
         (lambda content: flipped(content, len(content) // 2), "checksum differs"),
         (lambda content: flipped(content, 40), "checksum differs"),  # in the header
+        (lambda content: flipped(content, len(content) - 30), "checksum differs"),  # in a digest
         (lambda content: flipped(content, len(content) - 1), "checksum differs"),  # in the checksum
-        (lambda content: content[:-1], "10383 bytes instead of 10384"),
-        (lambda content: content[:-16], "10368 bytes instead of 10384"),
-        (lambda content: content + b"x", "10385 bytes instead of 10384"),
+        (lambda content: content[:-1], f"{SIZE - 1} bytes are not a whole pack"),
+        (lambda content: content + b"x", f"{SIZE + 1} bytes are not a whole pack"),
+        (lambda content: content[: -(5 * 4 * 2 + 16)], "checksum differs"),  # the size of a smaller pack
         (lambda content: b"", "empty"),
-        (lambda content: b"hello", "not a shard"),
-        (lambda content: content[:9], "not a shard"),
+        (lambda content: b"hello", "5 bytes are not a whole pack"),
     ],
 )
 def test_damage_is_found(tmp_path, spoil, what):
-    store = store_in(tmp_path)
-    rng = np.random.default_rng(0)
+    store, digests = store_in(tmp_path), digests_of(10)
     for draw in range(2):
-        for shard in range(2):
-            store.write(draw, shard, rng.normal(size=(len(store.rows(shard)), 5, 4)).astype(np.float16))
-    assert store.damaged(2) == []
-    path = store.path(1, 0)
+        write(store, digests, draw)
+    assert [store.damaged(draw, digests) for draw in range(3)] == [{}, {}, {}]
+    (path,) = packs_in(store, 1)
     path.write_bytes(spoil(path.read_bytes()))
-    assert what in (store.damage(1, 0) or "")
-    assert store.damaged(1) == []
-    assert store.damaged(3) == [(1, 0, store.damage(1, 0))]
+    again = store_in(tmp_path)
+    assert again.damaged(0, digests) == {}
+    assert again.damaged(1, digests) == {path: what} or again.missing(1, digests).all()
+    assert damage_of(path, 1, (5, 4)) == what
 
 
-def test_a_whole_shard_in_the_place_of_another_is_damage(tmp_path):
+def test_a_whole_pack_in_the_place_of_another_is_damage(tmp_path):
     store = store_in(tmp_path)
-    for shard in range(2):
-        store.write(0, shard, shard_of(store, shard, 1))
-    store.path(0, 0).write_bytes(store.path(0, 1).read_bytes())
-    assert store.damaged(1) == [(0, 0, "float16 (10, 5, 4) instead of (256, 5, 4)")]
+    write(store, digests_of(PACK + 10))
+    one, other = packs_in(store)
+    one.write_bytes(other.read_bytes())
+    assert damage_of(one, 0, (5, 4)) == "holds other images than its name says"
+    assert damage_of(other, 0, (5, 4)) is None
+    assert damage_of(other, 1, (5, 4)) == "holds other images than its name says"  # of another draw
+    assert damage_of(other, 0, (5, 3)) is not None
 
 
-def test_a_removed_shard_is_missing(tmp_path):
-    store = store_in(tmp_path)
-    store.write(0, 0, shard_of(store, 0, 1))
-    assert store.has(0, 0)
-    store.remove(0, 0)
-    store.remove(0, 0)  # somebody else may have been faster
-    assert not store.has(0, 0)
-    assert store.missing(1) == [(0, 0), (0, 1)]
+def test_a_damaged_pack_is_removed_and_an_intact_one_is_not(tmp_path):
+    store, digests = store_in(tmp_path), digests_of(10)
+    write(store, digests)
+    (path,) = packs_in(store)
+    assert store.remove_damaged(0, path) is None
+    path.write_bytes(flipped(path.read_bytes(), 200))
+    assert store.remove_damaged(0, path) == "checksum differs"
+    assert store.remove_damaged(0, path) is None  # somebody else may have been faster
+    assert store.missing(0, digests).all()
+
+
+def test_an_image_is_claimed_once(tmp_path):
+    digests = digests_of(10)
+    one, other = store_in(tmp_path), store_in(tmp_path)
+    ours, theirs = one.claims(), other.claims()
+    assert ours.take(one.index(0), 0, digests[:6]).all()
+    assert ours.take(one.index(0), 0, digests[:6]).sum() == 0
+    assert theirs.take(other.index(0), 0, digests).tolist() == [False] * 6 + [True] * 4
+    assert theirs.take(other.index(1), 1, digests).all()  # another draw
+    write(one, digests[:6])
+    ours.give_back(0, digests[:6])
+    assert theirs.take(other.index(0), 0, digests).sum() == 0  # stored meanwhile
+    theirs.close()
+    assert ours.take(one.index(0), 0, digests).tolist() == [False] * 6 + [True] * 4
+    ours.close()
+    assert [path.name for path in one.folder.glob(".*")] == []
 
 
 def claim_and_wait(root, ready):
-    claim = store_in(root).claim(0, 1)
-    assert claim is not None
+    store = store_in(root)
+    assert store.claims().take(store.index(0), 0, digests_of(5)).all()
+    claims = store.claims()
+    assert claims.take(store.index(0), 0, digests_of(5, 5)).all()
     ready.set()
     time.sleep(600)
 
 
 def test_a_killed_process_has_claimed_nothing(tmp_path):
-    store, ready = store_in(tmp_path), CHILD.Event()
+    store, ready, claims = store_in(tmp_path), CHILD.Event(), store_in(tmp_path).claims()
     child = CHILD.Process(target=claim_and_wait, args=(tmp_path, ready))
     child.start()
     assert ready.wait(60)
-    assert store.claim(0, 1) is None
-    ours = store.claim(0, 0)  # another shard is free
-    assert ours is not None
+    assert claims.take(store.index(0), 0, digests_of(10)).tolist() == [True] * 5 + [False] * 5  # the first were given up
     os.kill(child.pid or 0, signal.SIGKILL)
     child.join()
-    theirs = store.claim(0, 1)
-    assert theirs is not None
-    store.write(0, 1, shard_of(store, 1, 1))
-    for claim in (ours, theirs):
-        claim.release()
-    assert [path.name for path in (store.folder / "draw-000").iterdir()] == ["00001.npy"]
+    assert claims.take(store.index(0), 0, digests_of(10)).tolist() == [False] * 5 + [True] * 5
+    claims.close()
+    assert [path.name for path in store.folder.glob(".*")] == []
+
+
+def test_the_last_use_of_each_image_is_noted(tmp_path, monkeypatch):
+    store, digests = store_in(tmp_path), np.sort(digests_of(10))
+    for now, used in ((1000, digests[2:5]), (2000, digests[4:8]), (3000, digests[:0])):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        store.note_use(used)
+    uses = read_uses(store.folder)
+    assert uses["digest"].tolist() == digests[2:8].tolist()
+    assert uses["time"].tolist() == [1000, 1000, 2000, 2000, 2000, 2000]
+    (store.folder / "last_use.bin").write_bytes(b"half of")
+    store.note_use(digests)
+    assert len(read_uses(store.folder)) == 10
 
 
 def test_opening_a_store_notes_the_time(tmp_path):
@@ -186,26 +251,27 @@ def read_alone(root, answer):
         (Path() / "mine").touch()
         answer.put("writable")
     except PermissionError:
-        store = store_in(Path())
-        answer.put((store.missing(1), float(store.read(0, 1).sum()), store.damaged(1)))
+        store, digests = store_in(Path()), digests_of(10)
+        store.note_use(digests)
+        same = np.array_equal(store.read(0, digests), values_of(digests))
+        answer.put((int(store.missing(0, digests).sum()), same, store.damaged(0, digests)))
 
 
 def test_a_complete_store_may_be_read_only(tmp_path):
     store = store_in(tmp_path)
-    for shard in range(2):
-        store.write(0, shard, shard_of(store, shard, 1))
-    part = store.folder / "draw-000" / ".00000.npy.1.part"
+    write(store, digests_of(10))
+    part = draw_folder(store.folder, 0) / ".00000.npy.1.part"
     part.write_bytes(b"half of it")
     for old in (part, store.folder / "manifest.json"):
         os.utime(old, (0, 0))
-    folders = [tmp_path, store.folder, store.folder / "draw-000"]
+    folders = [tmp_path, store.folder, draw_folder(store.folder, 0)]
     for folder in folders:
         folder.chmod(0o555)
     answer = CHILD.Queue()
     child = CHILD.Process(target=read_alone, args=(tmp_path, answer))
     child.start()
     try:
-        assert answer.get(timeout=60) == ([], 200.0, [])
+        assert answer.get(timeout=60) == (0, True, {})
         assert part.exists()
     finally:
         child.join()
@@ -217,37 +283,37 @@ def test_a_manifest_that_says_something_else_is_refused(tmp_path):
     store = store_in(tmp_path)
     manifest = json.loads((store.folder / "manifest.json").read_text())
     assert manifest["key"]["teacher"] == "t"
-    (store.folder / "manifest.json").write_text(json.dumps({**manifest, "images": 3}))
-    with pytest.raises(UserError, match=r"manifest\.json: does not describe this image set"):
+    (store.folder / "manifest.json").write_text(json.dumps({**manifest, "dimension": 3}))
+    with pytest.raises(UserError, match=r"manifest\.json: does not describe this model and its views"):
         store_in(tmp_path)
     (store.folder / "manifest.json").write_text("half of")
-    with pytest.raises(UserError, match=r"manifest\.json: does not describe this image set"):
+    with pytest.raises(UserError, match=r"manifest\.json: does not describe this model and its views"):
         store_in(tmp_path)
 
 
-def test_the_same_images_elsewhere_are_the_same_store(tmp_path):
-    about = {"teacher": "demo", "data": "/data/\udcff"}  # a name that is not UTF-8
-    store = EmbeddingStore(tmp_path, KEY, count=COUNT, dimension=4, about=about)
-    assert b'"data": "/data/\xff"' in (store.folder / "manifest.json").read_bytes()
-    other = EmbeddingStore(tmp_path, KEY, count=COUNT, dimension=4, about={"teacher": "a copy", "data": "/elsewhere"})
-    assert other.folder == store.folder
+def test_writers_that_meet_leave_one_whole_pack(tmp_path):
+    for store in (store_in(tmp_path), store_in(tmp_path)):
+        write(store, digests_of(10))
+    assert len(packs_in(store)) == 1
+    assert np.array_equal(store.read(0, digests_of(10)), values_of(digests_of(10)))
 
 
-def test_writers_that_meet_leave_one_whole_shard(tmp_path):
-    one, other = store_in(tmp_path), store_in(tmp_path)
-    one.write(0, 0, shard_of(one, 0, 1))
-    other.write(0, 0, shard_of(other, 0, 1))
-    assert (store_in(tmp_path).read(0, 0) == 1).all()
-    assert sorted(path.name for path in one.path(0, 0).parent.iterdir()) == ["00000.npy"]
+def test_an_image_in_two_packs_is_one_image(tmp_path):
+    store, digests = store_in(tmp_path), digests_of(10)
+    write(store, digests[:6])
+    write(store, digests[4:])
+    assert np.array_equal(store.read(0, digests), values_of(digests))
 
 
 def test_what_a_killed_writer_left_is_cleared_when_it_is_old(tmp_path):
     store = store_in(tmp_path)
-    store.write(0, 0, shard_of(store, 0, 1))
-    names = [".old.npy.1.part", ".00000.lock", ".new.npy.1.part", ".00001.lock", ".mine.txt"]
-    old, unlocked, new, locked, mine = (store.path(0, 0).with_name(name) for name in names)
-    claim = store.claim(0, 1)
-    assert claim is not None
+    write(store, digests_of(3))
+    draw = draw_folder(store.folder, 0)
+    old, new, mine = (draw / name for name in (".old.npy.1.part", ".new.npy.1.part", ".mine.txt"))
+    unlocked = store.folder / ".0.lock"
+    claims = store.claims()
+    claims.take(store.index(0), 0, digests_of(3, 3))
+    (locked,) = store.folder.glob(".*.lock")
     for path in (old, unlocked, new, mine):
         path.write_bytes(b"half of it")
     for path in (old, unlocked, locked, mine):
@@ -256,4 +322,4 @@ def test_what_a_killed_writer_left_is_cleared_when_it_is_old(tmp_path):
     assert not old.exists()
     assert not unlocked.exists()
     assert all(path.exists() for path in (new, locked, mine))
-    assert store.claim(0, 1) is None
+    assert store.claims().take(store.index(0), 0, digests_of(3, 3)).sum() == 0

@@ -8,62 +8,55 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.store import inventory
-from aevlp.store.embedding_store import SHARD, EmbeddingStore
-from tests.store.test_embedding_store import KEY
+from aevlp.store.embedding_store import EmbeddingStore, read_uses, write_uses
+from tests.store.test_embedding_store import KEY, digests_of, packs_in, values_of, write
+
+DAY = inventory.DAY
 
 
 def open_store(root, name):
-    """A store of three shards a draw."""
-    about = {"model": "demo", "data": name}
-    return EmbeddingStore(root, replace(KEY, images=name), count=2 * SHARD + 10, dimension=4, about=about)
+    return EmbeddingStore(root, replace(KEY, teacher=name), dimension=4, about={"model": name})
 
 
-def write_store(root, name, shards=()):
-    """The folder of a store that nobody uses with those (draw, shard) in it."""
+def write_store(root, name, draws=()):
+    """The folder of a store that nobody uses, with so many images in each draw."""
     store = open_store(root, name)
-    for draw, shard in shards:
-        store.write(draw, shard, np.full((len(store.rows(shard)), 5, 4), draw, np.float16))
+    for draw, count in enumerate(draws):
+        write(store, digests_of(count), draw)
     return store.folder
 
 
-def write_older(root, images=300):
-    """The folder of a store as version 0.1.0 wrote it."""
+def write_older(root, format=2):
+    """The folder of a store as version 0.6.0 wrote it."""
     folder = root / ("0" * 24)
     (folder / "draw-000").mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps({"key": {}, "images": images, "dimension": 4, "shard": 256}))
+    manifest = {"format": format, "key": {}, "images": 256, "dimension": 4, "views": 5, "about": {"model": "clip"}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     np.save(folder / "draw-000" / "00000.npy", np.zeros((256, 5, 4), np.float16))
     return folder
 
 
 @pytest.mark.parametrize(
-    ("shards", "draws"),
-    [
-        ([], "0"),
-        ([(0, 1)], "0 + 1 of 3 shards"),
-        ([(0, 0), (0, 1), (0, 2)], "1"),
-        ([(0, 0), (0, 1), (0, 2), (1, 2)], "1 + 1 of 3 shards"),
-        ([(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)], "1 + 3 of 6 shards"),
-    ],
+    ("counts", "images", "draws"),
+    [([], 0, "0"), ([7], 7, "1"), ([300, 300], 300, "2"), ([9, 9, 4, 1], 9, "2 + 2 in part")],
 )
-def test_draws_are_complete_or_begun(tmp_path, shards, draws):
-    write_store(tmp_path, "a", shards)
-    assert [stored.draws for stored in inventory.stores(tmp_path)] == [draws]
+def test_draws_hold_all_images_or_some(tmp_path, counts, images, draws):
+    write_store(tmp_path, "a", counts)
+    assert [(stored.images, stored.draws) for stored in inventory.stores(tmp_path)] == [(images, draws)]
 
 
 def test_the_last_used_comes_first(tmp_path):
     for name, age in (("a", 3), ("b", 1), ("c", 2)):
         manifest = write_store(tmp_path, name) / "manifest.json"
-        os.utime(manifest, (time.time() - age * inventory.DAY,) * 2)
-    found = inventory.stores(tmp_path)
-    assert [stored.data for stored in found] == ["b", "c", "a"]
-    assert [stored.data for stored in inventory.unused(found, 1.5)] == ["c", "a"]
+        os.utime(manifest, (time.time() - age * DAY,) * 2)
+    assert [stored.model for stored in inventory.stores(tmp_path)] == ["b", "c", "a"]
 
 
 def test_the_size_is_that_of_all_files(tmp_path):
-    folder = write_store(tmp_path, "a", [(0, 0), (1, 2)])
+    folder = write_store(tmp_path, "a", [300, 10])
     (stored,) = inventory.stores(tmp_path)
     assert stored.size == sum(path.stat().st_size for path in folder.rglob("*.*"))
-    assert stored.size > (SHARD + 10) * 5 * 4 * 2
+    assert stored.size > 310 * 5 * 4 * 2
 
 
 def test_what_is_not_a_store_is_not_listed(tmp_path):
@@ -76,12 +69,12 @@ def test_what_is_not_a_store_is_not_listed(tmp_path):
     assert [stored.folder for stored in inventory.stores(tmp_path)] == [folder]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 2}', '{"format": 2, "images": "x"}', '{"format": "x", "images": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 3}', '{"format": 3, "views": "x"}', '{"format": "x", "views": 1}'])
 def test_a_damaged_manifest_is_told(tmp_path, text):
     folder = write_store(tmp_path, "a")
     (folder / "manifest.json").write_text(text)
     (stored,) = inventory.stores(tmp_path)
-    assert stored.draws == "damaged manifest"
+    assert stored.unusable == "damaged manifest"
     assert inventory.verify([stored]).damaged == [(folder / "manifest.json", "damaged manifest")]
 
 
@@ -89,11 +82,11 @@ def test_other_formats_are_told(tmp_path):
     older = write_older(tmp_path)
     newer = tmp_path / ("1" * 24)
     newer.mkdir()
-    (newer / "manifest.json").write_text(json.dumps({"format": 3, "images": 7}))
+    (newer / "manifest.json").write_text(json.dumps({"format": 4}))
     found = inventory.stores(tmp_path)
-    assert {stored.folder: (stored.draws, stored.images) for stored in found} == {
-        older: ("older format", 300),
-        newer: ("newer format", 7),
+    assert {stored.folder: (stored.unusable, stored.model) for stored in found} == {
+        older: ("older format", "clip"),
+        newer: ("newer format", ""),
     }
     assert inventory.verify(found).damaged == []
 
@@ -121,11 +114,51 @@ def test_sizes_read_well(size, text):
     assert inventory.show_size(size) == text
 
 
-def test_a_store_that_names_its_teacher_is_listed_by_it(tmp_path):
-    """As version 0.4.0 wrote it."""
-    folder = write_store(tmp_path, "old", [(0, 0)])
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["about"] = {"teacher": "clip", "data": "photos"}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    (found,) = inventory.stores(tmp_path)
-    assert (found.model, found.data) == ("clip", "photos")
+def test_images_that_were_not_used_for_long_are_removed_from_their_packs(tmp_path):
+    """A pack without any used image goes, a pack with some is written anew without the others."""
+    digests, store = digests_of(600), open_store(tmp_path, "a")
+    for draw in range(2):
+        write(store, digests, draw)
+    folder, now = store.folder, time.time()
+    store.note_use(np.sort(digests))
+    uses = read_uses(folder)
+    recent = np.isin(uses["digest"], digests[200:300])
+    uses["time"][~recent] = int(now - 20 * DAY)
+    write_uses(folder, uses)
+    del store
+    assert inventory.prune(tmp_path, inventory.stores(tmp_path), 30, yes=True).endswith("0 B freed")
+    report = inventory.prune(tmp_path, inventory.stores(tmp_path), 10, yes=False)
+    assert report.startswith(f"to remove: 500 of 600 images, not used for 10 days, of {folder} (")
+    assert "; add --yes to remove" in report
+    assert [len(packs_in(open_store(tmp_path, "a"), draw)) for draw in range(2)] == [3, 3]
+    assert "removed: 500 of 600 images" in inventory.prune(tmp_path, inventory.stores(tmp_path), 10, yes=True)
+    store = open_store(tmp_path, "a")
+    assert [len(packs_in(store, draw)) for draw in range(2)] == [2, 2]
+    for draw in range(2):
+        assert store.missing(draw, digests).sum() == 500
+        assert np.array_equal(store.read(draw, digests[200:300]), values_of(digests[200:300], draw))
+    assert inventory.verify(inventory.stores(tmp_path)).damaged == []
+    assert len(read_uses(folder)) == 100
+
+
+def test_images_without_a_noted_use_are_as_old_as_their_packs(tmp_path):
+    store = open_store(tmp_path, "a")
+    write(store, digests_of(300))
+    packs = packs_in(store)
+    os.utime(packs[0], (time.time() - 20 * DAY,) * 2)
+    count = len(next(pack for pack in store.index(0).packs if pack.path == packs[0]).digests)
+    folder = store.folder
+    del store
+    report = inventory.prune(tmp_path, inventory.stores(tmp_path), 10, yes=True)
+    assert f"removed: {count} of 300 images, not used for 10 days, of {folder}" in report
+    assert packs_in(open_store(tmp_path, "a")) == packs[1:]
+
+
+def test_images_of_a_store_in_use_are_kept(tmp_path):
+    store = open_store(tmp_path, "a")
+    write(store, digests_of(10))
+    (pack,) = packs_in(store)
+    os.utime(pack, (0, 0))
+    report = inventory.prune(tmp_path, inventory.stores(tmp_path), 10, yes=True)
+    assert report.startswith(f"in use, kept: {store.folder} (10 unused images)")
+    assert pack.exists()

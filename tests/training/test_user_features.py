@@ -19,7 +19,7 @@ def written(tmp_path, **arrays):
 
 def split_of(tmp_path, names, name="train"):
     labels = np.ones((len(names), 2), np.int8)
-    return Split(name, tmp_path, tuple(names), ("",) * len(names), labels, labels)
+    return Split(name, tmp_path, tuple(names), np.zeros(len(names), "S16"), labels, labels)
 
 
 def test_rows_follow_the_images_not_the_file(tmp_path):

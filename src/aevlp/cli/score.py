@@ -7,11 +7,13 @@ from aevlp.cli.arguments import configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
 from aevlp.data.load import load
+from aevlp.sources.damp import Damp
+from aevlp.sources.vlpl import Vlpl
 from aevlp.store.location import store_root
 
 
 def score(argv: Sequence[str]) -> None:
-    """Let the teacher embed the training images and keep the embeddings (train does it by itself when needed)."""
+    """Let the teacher embed the training and validation images and keep the embeddings (train does it by itself when needed)."""
 
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
@@ -27,5 +29,8 @@ def score(argv: Sequence[str]) -> None:
 
     from aevlp.core.engine import make_accelerator
 
-    context = config.source_context(data.train, data.classes, root, make_accelerator(config.engine))
-    config.method.source.make(context, config.source).fill()
+    context = config.source_context(data.train, data.classes, root, make_accelerator(config.engine), data.val)
+    source = config.method.source.make(context, config.source)
+    source.fill()
+    if isinstance(source, Damp | Vlpl):
+        source.views.at(data.val, source.views.draws).fill()

@@ -8,7 +8,7 @@ from aevlp.core.tables import show
 from aevlp.store.location import store_root
 
 STORE_ACTIONS = {
-    "list": "List the stored embeddings: their images, model, size and last use.",
+    "list": "List the stored embeddings: their model, images, size and last use.",
     "verify": "Read all stored embeddings and name the damaged files.",
     "prune": "Remove stored embeddings by key or by age, except those in use.",
 }
@@ -28,7 +28,10 @@ def store(argv: Sequence[str]) -> None:
     parser.add_argument("--store", metavar="DIR", help="folder of the stores (default: AEVLP_CACHE or ~/.cache/aevlp/views)")
     if action == "prune":
         parser.add_argument(
-            "--unused-for", type=float, metavar="DAYS", help="only stores that no run has opened for this long (default: any)"
+            "--unused-for",
+            type=float,
+            metavar="DAYS",
+            help="only what no run has used for this long (default: any)",
         )
         parser.add_argument(
             "--yes", action="store_true", help="remove them; without it, only say what would be removed (default: false)"
@@ -50,13 +53,12 @@ def store(argv: Sequence[str]) -> None:
         return
     chosen = inventory.chosen(found, given.keys)
     if action == "prune":
-        old = chosen if given.unused_for is None else inventory.unused(chosen, given.unused_for)
-        show(inventory.prune(root, old, given.unused_for, yes=given.yes))
+        show(inventory.prune(root, chosen, given.unused_for, yes=given.yes))
         return
     result = inventory.verify(chosen)
     show(inventory.render(result))
     if result.damaged:
         raise UserError(
             f"{root}: {inventory.counted(len(result.damaged), 'damaged file')} (listed above); "
-            "the next run computes damaged shards again, or remove the store with aevlp store prune KEY"
+            "the next run computes damaged packs again, or remove the store with aevlp store prune KEY"
         )

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
+QUEUED = 10_000  # calls that wait for a thread, at most
 
 
 def in_threads(
@@ -15,8 +16,10 @@ def in_threads(
     """Return the function of each item, in order. `progress` gets the number done so far, in the calling thread."""
     results = []
     with ThreadPoolExecutor(workers or min(8, os.cpu_count() or 1)) as pool:
-        for result in pool.map(function, items):  # on an interrupt, the pool cancels what is still queued
-            results.append(result)
-            if progress is not None:
-                progress(len(results))
+        # A queue of a million calls would take a gigabyte. On an interrupt, the pool cancels what is still queued.
+        for first in range(0, len(items), QUEUED):
+            for result in pool.map(function, items[first : first + QUEUED]):
+                results.append(result)
+                if progress is not None:
+                    progress(len(results))
     return results

@@ -22,8 +22,8 @@ from aevlp.core.engine import autocast, can_resize
 from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.views import ViewSettings, decode, plan_views, render
 from aevlp.models.teacher import Teacher
-from aevlp.store.embedding_store import Embeddings
 from aevlp.store.fill import Job
+from aevlp.store.packs import Embeddings
 
 ON_A_CPU = 40  # views per forward pass
 ELSEWHERE = 256
@@ -77,7 +77,7 @@ class Scorer:
         for batch, embeddings in self._in_order(_batches(jobs, self.images_per_batch)):
             for (job, row), found in zip(batch, embeddings, strict=True):
                 rows.append(found)
-                if row == len(job.names) - 1:
+                if row == len(job.digests) - 1:
                     yield job, np.stack(rows)
                     rows = []
             advance(len(batch))
@@ -116,7 +116,7 @@ class Scorer:
         count = self.settings.count
         views = self._buffer("views", torch.uint8, self.cuts_on)[: len(batch) * count]
         for i, ((job, row), image) in enumerate(zip(batch, images, strict=True)):
-            plan = plan_views(self.settings, job.draw, job.names[row], image.shape[1], image.shape[0])
+            plan = plan_views(self.settings, job.draw, job.digests[row], image.shape[1], image.shape[0])
             render(image.to(self.cuts_on), plan, self.settings, views[i * count : (i + 1) * count])
         with autocast(self.device, self.precision):
             embeddings = self.teacher.encode_images(self.normalised(views))
@@ -140,6 +140,6 @@ class Scorer:
 
 def _batches(jobs: Iterable[J], size: int) -> Iterator[Batch[J]]:
     """Yield the images of all jobs, `size` at a time."""
-    images = ((job, row) for job in jobs for row in range(len(job.names)))
+    images = ((job, row) for job in jobs for row in range(len(job.digests)))
     while batch := list(islice(images, size)):
         yield batch

@@ -21,14 +21,15 @@ from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.text import text_embeddings
 from aevlp.damp.views import ViewSettings
-from aevlp.data.dataset import Split
-from aevlp.data.fingerprint import set_fingerprint
+from aevlp.data.dataset import Rows, Split
+from aevlp.data.fingerprint import Digests
 from aevlp.models.image_settings import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.models.options import TeacherOptions
 from aevlp.models.prompts import class_prompts, digest_of
 from aevlp.models.teacher import load_teacher
-from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
-from aevlp.store.fill import fill, shard_job
+from aevlp.store.embedding_store import EmbeddingStore, Key
+from aevlp.store.fill import Job, fill, missing
+from aevlp.store.packs import Embeddings, chunks_of
 
 Compute = Callable[[Tensor, Tensor], Tensor]
 """(rows [B] of the split, their embeddings [B, V, K] on the device) -> [B, C]."""
@@ -43,12 +44,18 @@ class ViewKey(Key):
     std: tuple[float, ...]
     precision: str
     views: ViewSettings
-    images: str  # fingerprint of the image set
 
     @property
     def vectors(self) -> int:
         """V: the whole image and its tiles."""
         return self.views.count
+
+
+@dataclass(frozen=True)
+class RowsJob(Job):
+    """Images of some rows of a split."""
+
+    rows: Rows
 
 
 class ViewEmbeddings:
@@ -90,11 +97,8 @@ class ViewEmbeddings:
         self._open(split, draws)
 
     def _open(self, split: Split, draws: int) -> None:
-        """Set the images, and open their store, if there is one."""
+        """Set the images, and open the store, if there is one."""
         self.split, self.draws = split, draws
-        # Of a part of a split the whole is embedded, if a store keeps it for the other parts.
-        self.images = images = split if split.whole is None or self.store_root is None else split.whole
-        self.shards = shards_of(len(images.names))
         self.store: EmbeddingStore | None = None
         if self.store_root is not None:
             key = ViewKey(
@@ -103,45 +107,44 @@ class ViewEmbeddings:
                 std=self.scorer.std,
                 precision=self.precision,
                 views=self.scorer.settings,
-                images=set_fingerprint(images.names, images.digests),
             )
-            about = {"model": self.options.name, "data": str(images.root.resolve())}
-            count, dimension = len(images.names), self.texts.shape[1]
-            self.store = EmbeddingStore(self.store_root, key, count=count, dimension=dimension, about=about)
+            self.store = EmbeddingStore(self.store_root, key, dimension=self.texts.shape[1], about={"model": self.options.name})
 
     def at(self, split: Split, draws: int = 1) -> ViewEmbeddings:
         """Return the same teacher's embeddings of other images."""
         other = copy(self)
-        other._open(split, draws)
+        other.split, other.draws = split, draws
         return other
+
+    def missing(self) -> int:
+        """Return how many images the teacher has still to see, each counted once per draw; without a store, all."""
+        if self.store is None:
+            return self.draws * len(self.split.names)
+        return missing(self.store, self.split.digests, self.draws)
 
     def fill(self) -> None:
         """Compute the embeddings that the store lacks."""
         if self.store is not None:
-            fill(self.store, self.images, self.draws, self.scorer, self.accelerator)
+            fill(self.store, self.split, self.draws, self.scorer, self.accelerator)
 
-    def seen(self, epoch: int, shard: int) -> Embeddings:
-        """Return the stored embeddings of a shard for epoch 1, 2, ...: float16 [images of the shard, V, K]."""
+    def seen(self, epoch: int, rows: Rows) -> Embeddings:
+        """Return the stored embeddings of some rows of the split for epoch 1, 2, ...: float16 [rows, V, K]."""
         assert self.store is not None
-        return self.store.read(epoch - 1, shard) if epoch <= self.draws else self._recombined(self.store, epoch, shard)
+        digests = self.split.digests[rows]
+        return self.store.read(epoch - 1, digests) if epoch <= self.draws else self._recombined(self.store, epoch, digests)
 
-    def _recombined(self, store: EmbeddingStore, epoch: int, shard: int) -> Embeddings:
+    def _recombined(self, store: EmbeddingStore, epoch: int, digests: Digests) -> Embeddings:
         """Take each view from a random draw: the combination is new although no view is."""
-        rng = np.random.default_rng(seed_for(self.seed, "recombination", epoch, shard))
-        chosen = rng.integers(self.draws, size=(len(self.shards[shard]), self.scorer.settings.count))
-        mixed = store.read(0, shard).copy()
+        chosen = drawn(digests, self.scorer.settings.count, self.draws, seed_for(self.seed, "recombination", epoch))
+        mixed = np.array(store.read(0, digests))
         for draw in range(1, self.draws):
-            mixed[chosen == draw] = store.read(draw, shard)[chosen == draw]
+            mixed[chosen == draw] = store.read(draw, digests)[chosen == draw]
         return mixed
 
-    def sample(self, most: int) -> tuple[npt.NDArray[np.intp], Tensor]:
+    def sample(self, most: int) -> tuple[Rows, Tensor]:
         """Return (rows [M], embeddings float32 [M, V, K]) of at most `most` evenly spread images in the stored first draw."""
-        rows = np.unique(np.linspace(0, len(self.images.names) - 1, most).round().astype(np.intp))
-        parts = [
-            np.array(self.seen(1, shard)[rows[(rows >= own.start) & (rows < own.stop)] - own.start], dtype=np.float32)
-            for shard, own in enumerate(self.shards)
-        ]
-        return rows, torch.from_numpy(np.concatenate(parts))
+        rows = np.unique(np.linspace(0, len(self.split.names) - 1, most).round().astype(np.intp))
+        return rows, torch.from_numpy(self.seen(1, rows).astype(np.float32))
 
     def labels(self, epoch: int, label: Compute) -> Tensor:
         """Return the labels that `label` computes from the views of epoch 1, 2, ...: int8 [N, C]."""
@@ -156,33 +159,23 @@ class ViewEmbeddings:
         """Return `compute` of the views of epoch 1, 2, ..., [N, C] on the CPU; the processes share the work."""
         device = self.accelerator.device
         table = torch.zeros(self.split.observed.shape, dtype=kind, device=device)
-        row_of = self._rows()
 
-        def enter(shard: int, embeddings: Embeddings) -> None:
-            rows = row_of[self.shards[shard].start : self.shards[shard].stop]
-            ours = rows >= 0
-            if ours.any():
-                seen = torch.from_numpy(embeddings if ours.all() else embeddings[ours.numpy()]).to(device)
-                table[rows[ours].to(device)] = compute(rows[ours], seen).to(kind)
+        def enter(rows: Rows, embeddings: Embeddings) -> None:
+            at = torch.from_numpy(rows)
+            table[at.to(device)] = compute(at, torch.from_numpy(embeddings).to(device)).to(kind)
 
-        ours = range(self.accelerator.process_index, len(self.shards), self.accelerator.num_processes)
+        chunks = [np.arange(rows.start, rows.stop) for rows in chunks_of(len(self.split.names))]
+        ours = chunks[self.accelerator.process_index :: self.accelerator.num_processes]
         if self.store is None:
-            jobs = (shard_job(self.images, epoch - 1, shard, self.shards[shard]) for shard in ours)
+            jobs = (RowsJob(self.split.paths.at(rows), self.split.digests[rows], epoch - 1, rows) for rows in ours)
             for job, embeddings in self.scorer.embed(jobs):
-                enter(job.shard, embeddings)
+                enter(job.rows, embeddings)
         else:
             with one_thread_per_core(None if device.type == "cpu" else 1) as pool:
-                for _ in pool.map(lambda shard: enter(shard, self.seen(epoch, shard)), ours):
+                for _ in pool.map(lambda rows: enter(rows, self.seen(epoch, rows)), ours):
                     pass
         shared: Tensor = self.accelerator.reduce(table, reduction="sum")  # each row is zero in all processes but one
         return shared.cpu()
-
-    def _rows(self) -> Tensor:
-        """Return the row in the split of each embedded image, int64; -1 if it is not in the split."""
-        if self.images is self.split:
-            return torch.arange(len(self.images.names))
-        row_of = {name: row for row, name in enumerate(self.split.names)}
-        return torch.tensor([row_of.get(name, -1) for name in self.images.names])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the teacher's precision and prompts for a checkpoint."""
@@ -200,3 +193,14 @@ class ViewEmbeddings:
                 f"--resume: the prompts in {self.options.prompts} are not those that the run was started with; "
                 "restore those, or start a new run"
             )
+
+
+def drawn(digests: Digests, views: int, draws: int, seed: int) -> npt.NDArray[np.intp]:
+    """Return a random draw 0..draws-1 for each view, [N, views]: a function of the seed and the image's content alone."""
+    identity = np.frombuffer(digests.tobytes(), "<u8")[::2, None]
+    # The finalizer of SplitMix64, in which every bit of the sum changes every bit of the result.
+    x = identity + np.uint64(seed) + np.arange(1, views + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    chosen: npt.NDArray[np.intp] = ((x ^ (x >> np.uint64(31))) % np.uint64(draws)).astype(np.intp)
+    return chosen

@@ -1,4 +1,4 @@
-"""Views of an image, the whole and its tiles: a pure function of (seed, draw, image name, image size).
+"""Views of an image, the whole and its tiles: a pure function of (seed, draw, digest of the image file, image size).
 
 | symbol | argument | meaning                                             |
 | ------ | -------- | --------------------------------------------------- |
@@ -7,9 +7,7 @@
 | T      | augment  | a flip, and sometimes one weak augmentation         |
 """
 
-import os
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from aevlp.damp.augment import augmented
+from aevlp.data.fingerprint import DIGEST
 from aevlp.data.images import open_rgb
 
 FLIP_SHARE = 0.5
@@ -84,10 +83,10 @@ def floor_boxes(width: int, height: int, grid: int) -> Tensor:
     return torch.cat([torch.tensor([[0, 0, width, height]]), torch.cat([low, low + cell], 1)]).double()
 
 
-def plan_views(settings: ViewSettings, draw: int, name: str, width: int, height: int) -> Plan:
-    """Return the plan of the image called `name` in the given draw (0 for the first epoch)."""
-    identity = np.frombuffer(blake2b(os.fsencode(name), digest_size=16).digest(), dtype="<u4")
-    # Views depend neither on other images nor on their order.
+def plan_views(settings: ViewSettings, draw: int, digest: bytes, width: int, height: int) -> Plan:
+    """Return the plan of the image whose file has this digest in the given draw (0 for the first epoch)."""
+    identity = np.frombuffer(digest.ljust(DIGEST, b"\0"), dtype="<u4")  # numpy cuts null bytes off the end of a text
+    # Views depend neither on the image's name nor on other images and their order.
     rng = np.random.default_rng([settings.seed, draw, *identity.tolist()])
     cut = boxes(width, height, settings.grid, rng, settings.overlap)
     flipped = rng.random(settings.count) < FLIP_SHARE
@@ -146,7 +145,7 @@ def decode(path: Path, settings: ViewSettings) -> Tensor:
     return torch.from_numpy(np.array(open_rgb(path, at_least=max(settings.grid, 1) * settings.size)))
 
 
-def views(path: Path, name: str, draw: int, settings: ViewSettings) -> Tensor:
+def views(path: Path, digest: bytes, draw: int, settings: ViewSettings) -> Tensor:
     """Return the views of an image file in one draw, uint8 [V, size, size, 3]."""
     pixels = decode(path, settings)
-    return render(pixels, plan_views(settings, draw, name, pixels.shape[1], pixels.shape[0]), settings)
+    return render(pixels, plan_views(settings, draw, digest, pixels.shape[1], pixels.shape[0]), settings)

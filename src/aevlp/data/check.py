@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -145,15 +144,10 @@ def _split_report(name: str, observed: Labels) -> SplitReport:
 
 
 def _duplicates(table: ImageTable, unreadable: frozenset[int]) -> tuple[tuple[str, ...], ...]:
-    alike: dict[str, list[str]] = defaultdict(list)
-    for row, (name, digest) in enumerate(zip(table.names, table.digests, strict=True)):
-        if row not in unreadable:
-            alike[digest].append(name)
     equal: dict[bytes, list[str]] = defaultdict(list)
-    for group in alike.values():
-        for name in group if len(group) > 1 else ():
-            # A digest leaves out the middle of the file, where uncompressed images with a plain border differ.
-            equal[blake2b((table.root / name).read_bytes()).digest()].append(name)
+    for row, (name, digest) in enumerate(zip(table.names, table.digests.tolist(), strict=True)):
+        if row not in unreadable:
+            equal[digest].append(name)
     return tuple(tuple(group) for group in equal.values() if len(group) > 1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aevlp.core.errors import UserError, first_few
-from aevlp.data.fingerprint import digests, set_fingerprint
+from aevlp.data.fingerprint import Digests, digests, set_fingerprint
 
 Rows = NDArray[np.intp]
 Labels = NDArray[np.int8]  # int8[N, C]: 1 a confirmed positive, 0 unknown, -1 a confirmed negative
@@ -22,6 +22,7 @@ SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}  # as users may spell them
 HELD_OUT = 0.2  # share of the training images that is held out for validation when the image set has no split "val"
 SINGLE_POSITIVE_SEED = 1200  # of published results
+BY_CONTENT = "content-"  # beginning of a fingerprint that names all bytes of the files
 FEWEST = 5  # smallest number of training images of which some can be held out
 
 
@@ -46,6 +47,10 @@ class Paths(Sequence[Path]):
             return Paths(self.root, self.names[index])
         return self.root / self.names[index]
 
+    def at(self, rows: "Rows") -> "Paths":
+        """Return the paths of some rows, in this order."""
+        return Paths(self.root, tuple(self.names[row] for row in rows))
+
 
 @dataclass(frozen=True, eq=False)
 class ImageTable:
@@ -59,6 +64,7 @@ class ImageTable:
     kind: str  # name of the reader
     truth: Labels | None = None  # int8[N, C] in {1, -1}: the complete labels of every image; None: not known to be complete
     notes: tuple[str, ...] = ()  # remarks of the reader, one line each, for `aevlp check`
+    known_digests: Digests | None = None  # of the files, if somebody has read them already
 
     def __post_init__(self) -> None:
         for name, labels in (("labels", self.labels), ("truth", self.truth)):
@@ -73,9 +79,9 @@ class ImageTable:
         return Paths(self.root, self.names)
 
     @cached_property
-    def digests(self) -> tuple[str, ...]:
-        """A digest of each file's content (`aevlp.data.fingerprint`), read once."""
-        return tuple(digests(self.paths))
+    def digests(self) -> Digests:
+        """The digest of each file's content, read once if it is not known."""
+        return digests(self.paths) if self.known_digests is None else self.known_digests
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,16 +91,14 @@ class Split:
     name: str  # train, val or test
     root: Path
     names: tuple[str, ...]
-    digests: tuple[str, ...]  # a digest of each file's content (`aevlp.data.fingerprint`)
+    digests: Digests  # of each file's content: embeddings belong to it, not to the name
     observed: Labels  # int8[N, C] in {1, 0, -1}: the labels that a method may use
     truth: Labels | None  # int8[N, C] in {1, -1}: the labels that a method is evaluated by; None if they are not completely known
-    whole: "Split | None" = None  # the split that this one is a part of; embeddings stored for it serve this part too
 
     def part(self, rows: Rows) -> "Split":
-        """Return the images of some rows, in this order, as a part of the whole split."""
-        names, digests = (tuple(values[row] for row in rows) for values in (self.names, self.digests))
+        """Return the images of some rows, in this order."""
         truth = None if self.truth is None else self.truth[rows]
-        return Split(self.name, self.root, names, digests, self.observed[rows], truth, whole=self.whole or self)
+        return Split(self.name, self.root, self.paths.at(rows).names, self.digests[rows], self.observed[rows], truth)
 
     @property
     def evaluation_labels(self) -> Labels:
@@ -167,7 +171,7 @@ def _split(table: ImageTable, name: str, rows: Rows, observed: Labels, truth: La
     stays = ~np.isin(rows, list(exclude))
     if rows.size and not stays.any():
         raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
-    names, digests = (tuple(values[row] for row in rows[stays]) for values in (table.names, table.digests))
+    names, digests = table.paths.at(rows[stays]).names, table.digests[rows[stays]]
     return Split(name, table.root, names, digests, observed[stays], None if truth is None else truth[stays])
 
 
@@ -230,12 +234,17 @@ def single_positives(labels: Labels) -> Labels:
 
 
 def data_fingerprint(data: Dataset) -> str:
-    """Return a hex name for the images, labels and classes of a data set."""
-    parts = [set_fingerprint(data.classes, ["class"] * len(data.classes))]
+    """Return a name for the images, labels and classes of a data set."""
+    parts = [set_fingerprint(data.classes, [b"class"] * len(data.classes))]
     for split in (data.train, data.val, data.test):
         if split is not None:
             parts += [split.name, set_fingerprint(split.names, split.digests), blake2b(split.observed.tobytes()).hexdigest()]
-    return blake2b(" ".join(parts).encode(), digest_size=16).hexdigest()
+    return BY_CONTENT + blake2b(" ".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def names_content(fingerprint: object) -> bool:
+    """Return whether a fingerprint names whole files; up to version 0.6.0 it named their ends, and cannot be compared."""
+    return str(fingerprint).startswith(BY_CONTENT)
 
 
 def require_examples(dataset: Dataset) -> None:

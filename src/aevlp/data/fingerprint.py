@@ -1,37 +1,40 @@
-"""Names for the content of image files and of image sets, at the cost of two small reads per file."""
+"""Names for the content of image files and of image sets."""
 
 import os
-from collections.abc import Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b, file_digest
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from aevlp.core.threads import in_threads
 
-BLOCK = 4096
+DIGEST = 16  # bytes
+Digests = npt.NDArray[np.bytes_]
+"""S16 [N]: a hash of all bytes of each file; b"" where a file cannot be read."""
 
 
-def digests(paths: Sequence[Path], workers: int | None = None) -> list[str]:
-    """Return, per file, a hash of its size, first 4 KiB and last 4 KiB. Equal files have equal hashes; others hardly ever."""
-    return in_threads(_digest, paths, workers)
+def digests(paths: Sequence[Path], workers: int | None = None, progress: Callable[[int], None] | None = None) -> Digests:
+    """Return the digest of each file. Equal files have equal digests, whatever their names.
+
+    `progress` gets the number done so far.
+    """
+    return np.array(in_threads(_digest, paths, workers, progress), dtype=f"S{DIGEST}")
 
 
-def set_fingerprint(names: Sequence[str], digests: Sequence[str]) -> str:
+def set_fingerprint(names: Sequence[str], digests: Iterable[bytes]) -> str:
     """Return a hex hash of names and digests, in their order."""
     state = blake2b(digest_size=16)
     for name, digest in zip(names, digests, strict=True):
-        # Neither contains a null byte, so that two different sets never give the same bytes.
-        state.update(os.fsencode(name) + b"\0" + digest.encode() + b"\0")
+        # A name contains no null byte and a digest has one length, so that two different sets never give the same bytes.
+        state.update(os.fsencode(name) + b"\0" + digest.ljust(DIGEST, b"\0"))
     return state.hexdigest()
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            first = file.read(BLOCK)
-            file.seek(max(size - BLOCK, 0))
-            last = file.read(BLOCK)
+            return file_digest(file, lambda: blake2b(digest_size=DIGEST)).digest()
     except OSError:
-        return "unreadable"  # whoever needs its pixels reports the reason
-    return blake2b(size.to_bytes(8, "little") + first + last, digest_size=16).hexdigest()
+        return b""  # whoever needs its pixels reports the reason

@@ -1,19 +1,19 @@
 """Load an image set for training: read it, check that its images can be read, and split it."""
 
-import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from aevlp.core.errors import UserError, first_few
-from aevlp.core.files import write_json
 from aevlp.core.options import Options
-from aevlp.data.dataset import Dataset, ImageTable, Observe, Split, Zeros, complete_split, prepare
-from aevlp.data.fingerprint import set_fingerprint
+from aevlp.core.progress import progress
+from aevlp.data.dataset import Dataset, ImageTable, Observe, Paths, Split, Zeros, complete_split, prepare
+from aevlp.data.fingerprint import Digests, digests
 from aevlp.data.images import bad_images
+from aevlp.data.known_files import recall
 from aevlp.data.readers import read
 
 log = logging.getLogger("aevlp")
@@ -36,8 +36,8 @@ class DataOptions(Options, section="data"):
 def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
     """Return the data set at `path`, without images that cannot be read.
 
-    Unreadable images raise an error before anything is computed, or are left out (`options.bad_images`). The list of them is kept
-    in `cache`, so that an image set is decoded for this once and not in every run.
+    Unreadable images raise an error before anything is computed, or are left out (`options.bad_images`). Files that were read are
+    remembered in `cache`, so that they are hashed and decoded for this once and not in every run.
     """
     table, bad = _read(path, options, cache)
     if options.observe == "given" and table.truth is not None and np.array_equal(table.labels == 1, table.truth == 1):
@@ -59,7 +59,7 @@ def load_split(path: Path, options: DataOptions, cache: Path | None, name: str) 
 def _read(path: Path, options: DataOptions, cache: Path | None) -> tuple[ImageTable, frozenset[int]]:
     """Return the table at `path` and the rows of its unreadable images."""
     table = read(path, options.format)
-    bad = _bad_images(table, cache)
+    contents, bad = examine(table.paths, cache)
     if bad and options.bad_images == "stop":
         shown = "; ".join(f"{table.names[row]}: {reason}" for row, reason in list(bad.items())[:3])
         raise UserError(
@@ -69,29 +69,20 @@ def _read(path: Path, options: DataOptions, cache: Path | None) -> tuple[ImageTa
     if bad:
         names = first_few(table.names[row] for row in bad)
         log.warning("%d of %d images cannot be read and are left out: %s", len(bad), len(table.names), names)
-    return table, frozenset(bad)
+    return replace(table, known_digests=contents), frozenset(bad)
 
 
-def _bad_images(table: ImageTable, cache: Path | None) -> dict[int, str]:
-    """Return row -> reason for the images that cannot be read; look only at the doubtful ones of a set that is in the cache."""
-    known = None if cache is None else cache / "readable" / f"{set_fingerprint(table.names, table.digests)}.json"
-    rows = list(range(len(table.names))) if known is None else _doubtful_rows(known, len(table.names))
-    bad = {rows[index]: reason for index, reason in bad_images([table.paths[row] for row in rows]).items()}
-    if known is not None:
-        try:
-            write_json(known, bad)
-        except UserError as error:  # without the cache, the next run is only slower
-            log.debug("%s", error)
-    return bad
+def examine(paths: Paths, memory: Path | None) -> tuple[Digests, dict[int, str]]:
+    """Return the digest of each file, and index -> reason for the images that cannot be read.
 
-
-def _doubtful_rows(known: Path, count: int) -> list[int]:
-    """Return the rows that the file `known` lists as unreadable; every row if the file is missing or damaged.
-
-    These rows are looked at again, because the reason may be gone (a full table of open files, a lost network drive).
+    Files that `memory` knows are not read, except those that could not be read: the reason may be gone (a full table of open
+    files, a lost network drive).
     """
-    try:
-        rows = [int(row) for row in dict(json.loads(known.read_bytes()))]
-    except (OSError, ValueError, TypeError, RecursionError):
-        return list(range(count))
-    return rows if all(row in range(count) for row in rows) else list(range(count))
+    known = recall(paths, memory)
+    new = np.flatnonzero(known.digests == b"")
+    with progress("hashing every image", len(new)) as advance:
+        known.digests[new] = digests(paths.at(new), progress=lambda _: advance(1))
+    doubtful = np.flatnonzero(~known.is_readable)
+    bad = {int(doubtful[index]): reason for index, reason in bad_images(paths.at(doubtful)).items()}
+    known.remember(bad)
+    return known.digests, bad

@@ -4,7 +4,7 @@ The examples of DAMP's pseudo-labels come with the teacher's scores of every til
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from aevlp.damp.views import decode, plan_views
 from aevlp.data.dataset import Labels, Paths, Rows
 from aevlp.reports.evidence import Example, ExampleGrid, Tile
 from aevlp.sources.damp import Damp
+from aevlp.store.packs import chunks_of
 from aevlp.training.calibration import logit
 
 Floats = npt.NDArray[np.floating]
@@ -108,12 +109,11 @@ def teacher_grid(source: Damp, split: SplitPredictions, rows: Rows, observed: La
     pseudo = source.labels(EPOCH).numpy()[rows]
     added = (observed == 0) & (pseudo != 0)
     right = split.positive == (pseudo == 1)
-    stored = _stored_rows(source, split)
     if split.is_complete:
-        chosen = _chosen(split, added & ~right, pseudo, _confidence(source, stored))
+        chosen = _chosen(split, added & ~right, pseudo, _confidence(source, rows))
     else:
         chosen = _chosen(split, added, pseudo, None)
-    examples = tuple(_example(source, split, stored, pseudo, row, column) for row, column in chosen)
+    examples = tuple(_example(source, split, rows[row], pseudo[row, column], row, column) for row, column in chosen)
     return ExampleGrid(examples, int(added.sum()), int((added & right).sum()) if split.is_complete else None)
 
 
@@ -129,43 +129,35 @@ def _chosen(split: SplitPredictions, mask: Mask, pseudo: Labels, confidence: Flo
     return chosen
 
 
-def _stored_rows(source: Damp, split: SplitPredictions) -> Rows:
-    """Return the rows of the images in the store, which may hold more images than are trained on."""
-    row_of = {name: row for row, name in enumerate(source.views.images.names)}
-    return np.array([row_of[name] for name in split.paths.names], np.intp)
+def _confidence(source: Damp, rows: Rows) -> npt.NDArray[np.float32]:
+    """Return the mean of the whole image's and the best tile's score of some training images, float32 [M, C]."""
+    found = [np.empty((0, len(source.classes)), np.float32)]
+    for chunk in chunks_of(len(rows)):
+        views = _scores(source, rows[chunk.start : chunk.stop])
+        found.append((views[:, 0] + views[:, 1:].max(1)) / 2)
+    return np.concatenate(found)
 
 
-def _confidence(source: Damp, stored: Rows) -> npt.NDArray[np.float32]:
-    """Return the mean of the whole image's and the best tile's score, float32 [M, C]."""
-    found = np.empty((len(stored), len(source.classes)), np.float32)
-    for inside, views in _scores(source, stored):
-        found[inside] = (views[:, 0] + views[:, 1:].max(1)) / 2
-    return found
+def _scores(source: Damp, rows: Rows) -> npt.NDArray[np.float32]:
+    """Return the scores of the views of some training images, float32 [M, V, C]."""
+    embeddings = torch.from_numpy(source.views.seen(EPOCH, rows))
+    whole, tiles = scores(embeddings, source.classes.cpu(), source.options.temperature)
+    return np.concatenate([whole.numpy()[:, None], tiles.numpy()], 1)
 
 
-def _scores(source: Damp, stored: Rows) -> Iterator[tuple[Rows, npt.NDArray[np.float32]]]:
-    """Yield positions in `stored` and the scores [m, V, C] of their views, shard by shard."""
-    for shard, images in enumerate(source.views.shards):
-        inside = np.flatnonzero((stored >= images.start) & (stored < images.stop))
-        if len(inside):
-            embeddings = torch.from_numpy(source.views.seen(EPOCH, shard)[stored[inside] - images.start])
-            whole, tiles = scores(embeddings, source.classes.cpu(), source.options.temperature)
-            yield inside, np.concatenate([whole.numpy()[:, None], tiles.numpy()], 1)
-
-
-def _example(source: Damp, split: SplitPredictions, stored: Rows, pseudo: Labels, row: int, column: int) -> Example:
-    """Return the example of a pseudo-label with the teacher's scores of the image and its tiles."""
-    ((_, (views,)),) = _scores(source, stored[row : row + 1])
+def _example(source: Damp, split: SplitPredictions, image: int, pseudo: int, row: int, column: int) -> Example:
+    """Return the example of a pseudo-label with the teacher's scores of the training image `image` and its tiles."""
+    (views,) = _scores(source, np.array([image]))
     tiles = tuple(
         Tile(box, split.classes[top], float(view[top]), float(view[column]))
-        for box, top, view in zip(_boxes(source, split, row), views.argmax(1), views, strict=True)
+        for box, top, view in zip(_boxes(source, image), views.argmax(1), views, strict=True)
     )
-    return replace(split.example(row, column), pseudo=int(pseudo[row, column]), tiles=tiles)
+    return replace(split.example(row, column), pseudo=int(pseudo), tiles=tiles)
 
 
-def _boxes(source: Damp, split: SplitPredictions, row: int) -> list[tuple[float, float, float, float]]:
-    """Return the boxes of an image's views [V], as shares of its width and height."""
-    settings = source.views.scorer.settings
-    height, width, _ = decode(split.paths[row], settings).shape
-    plan = plan_views(settings, EPOCH - 1, split.paths.names[row], width, height)
+def _boxes(source: Damp, image: int) -> list[tuple[float, float, float, float]]:
+    """Return the boxes of the views [V] of a training image, as shares of its width and height."""
+    settings, split = source.views.scorer.settings, source.views.split
+    height, width, _ = decode(split.paths[image], settings).shape
+    plan = plan_views(settings, EPOCH - 1, split.digests[image], width, height)
     return [(left / width, top / height, right / width, bottom / height) for left, top, right, bottom in plan.boxes.tolist()]

@@ -97,7 +97,7 @@ class Damp(Source):
         rows, embeddings = self.views.sample(MOST_TUNED_ON)
         nothing = self.observed.new_zeros(len(rows), len(self.classes))
         expected = context.expected_positives
-        return tune_estimated(Sample(embeddings, self.classes, nothing, *how), self.views.images.observed[rows], before, expected)
+        return tune_estimated(Sample(embeddings, self.classes, nothing, *how), observed[rows], before, expected)
 
     def chosen(self) -> dict[str, Any]:
         """Return the settings that `tune` has chosen."""

@@ -1,20 +1,17 @@
-"""A store of embeddings: the outputs of a frozen model for the images of a set, on disk, for all runs.
+"""A store of embeddings: the outputs of a frozen model for images, on disk, for all runs.
 
-It holds V embeddings per image: the teacher's, one for each view, or the backbone's features in linear mode.
+It holds V embeddings per image and draw: the teacher's, one for each view, or the backbone's features in linear mode.
 
-    ROOT/KEY/manifest.json            what the key stands for; its time is that of the last use
-    ROOT/KEY/draw-000/00000.npy       float16 [images, V, K] of the first SHARD images in the first draw, memory-mapped,
-                                      followed by a checksum
-    ROOT/KEY/draw-000/.00000.lock     while a process computes that shard
+    ROOT/files.sqlite               the digests of known image files (`aevlp.data.known_files`)
+    ROOT/KEY/manifest.json          what the key stands for; its time is that of the last use
+    ROOT/KEY/last_use.bin           the time of each image's last use
+    ROOT/KEY/draw-000/NAME.npy      a pack: some images in the first draw (`aevlp.store.packs`)
 
-KEY is the hash of everything that an embedding depends on: the model's weights, the view settings and the image set. A shard
-appears by rename when it is complete, so a killed run loses at most its current shard, and two writers of one shard write the
-same bytes.
+KEY is the hash of everything that an embedding depends on except the image and the draw: the model's weights and the view
+settings. An image is known by the digest of its file's content. Its name, folder, set and split do not matter.
 """
 
-import io
 import json
-import math
 import os
 import time
 from abc import ABC, abstractmethod
@@ -30,29 +27,25 @@ import numpy.typing as npt
 
 from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, whole_file, write_json
-from aevlp.core.locks import Claim, FolderLock, claim_file, hold_folder
+from aevlp.core.locks import FolderLock, claim_file, hold_folder
 from aevlp.core.threads import in_threads
+from aevlp.data.fingerprint import DIGEST, Digests
+from aevlp.store.claims import Claims, alone
+from aevlp.store.packs import DrawIndex, Embeddings, damage_of, write_pack
 
-FORMAT = 2  # 1 had no checksums
-SHARD = 256  # images
-CHECKSUM = 16  # bytes
+FORMAT = 3  # 1 had no checksums; until 2 a store belonged to an image set
 LEFTOVER_AFTER = 3600.0  # seconds
-Embeddings = npt.NDArray[np.float16]
-
-
-def shards_of(count: int) -> list[range]:
-    """Return the rows of each shard of `count` images."""
-    return [range(first, min(first + SHARD, count)) for first in range(0, count, SHARD)]
+_USE = np.dtype([("digest", f"S{DIGEST}"), ("time", "<u4")])  # sorted by digest; seconds since the epoch
 
 
 @dataclass(frozen=True)
 class Key(ABC):
-    """Everything that the stored embeddings of an image set depend on."""
+    """Everything that stored embeddings depend on, except the image and the draw."""
 
     @property
     @abstractmethod
     def vectors(self) -> int:
-        """V, the number of embeddings per image."""
+        """V, the number of embeddings per image and draw."""
 
     def digest(self) -> str:
         """Return the name of the store's folder."""
@@ -60,21 +53,17 @@ class Key(ABC):
 
 
 class EmbeddingStore:
-    """Embeddings [count, V, K] of an image set, draw by draw. No other process removes the store while this object lives."""
+    """Embeddings [V, K] of images, draw by draw. No other process removes the store while this object lives."""
 
-    def __init__(self, root: Path, key: Key, *, count: int, dimension: int, about: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path, key: Key, *, dimension: int, about: Mapping[str, str] | None = None) -> None:
         self.folder = root / key.digest()
-        self.count = count
         self.shape = (key.vectors, dimension)
-        self._shards = shards_of(count)
         self._hold = self._held_folder()
-        self._write_manifest(
-            {"key": asdict(key), "images": count, "dimension": dimension, "shard": SHARD},
-            {"format": FORMAT, "views": key.vectors, "about": dict(about or {})},
-        )
+        self._write_manifest({"key": asdict(key), "dimension": dimension}, {"format": FORMAT, "about": dict(about or {})})
         with suppress(OSError):  # a complete store may be read-only
             os.utime(self.folder / "manifest.json")
         remove_leftovers(self.folder)
+        self._indexes: dict[int, DrawIndex] = {}
 
     def _held_folder(self) -> FolderLock:
         while True:
@@ -89,7 +78,7 @@ class EmbeddingStore:
         """Write the manifest, or check that the one that is there has this identity."""
         path = self.folder / "manifest.json"
         if not path.is_file():
-            write_json(path, {**other, **identity})
+            write_json(path, {**other, "views": self.shape[0], **identity})
             return
         try:
             found = read_manifest(self.folder)
@@ -97,75 +86,92 @@ class EmbeddingStore:
         except (OSError, ValueError, LookupError):
             same = False
         if not same:
-            raise UserError(f"{path}: does not describe this image set and model; remove {self.folder} and start again")
+            raise UserError(f"{path}: does not describe this model and its views; remove {self.folder} and start again")
 
-    def rows(self, shard: int) -> range:
-        """Return the rows of a shard's images."""
-        return self._shards[shard]
+    def index(self, draw: int) -> DrawIndex:
+        """Return the index of a draw, as it was when this object first looked or last refreshed it."""
+        if draw not in self._indexes:
+            self._indexes[draw] = DrawIndex(draw_folder(self.folder, draw), self.shape)
+        return self._indexes[draw]
 
-    def path(self, draw: int, shard: int) -> Path:
-        """Return the file of a shard."""
-        return self.folder / f"draw-{draw:03d}" / f"{shard:05d}.npy"
+    def missing(self, draw: int, digests: Digests) -> npt.NDArray[np.bool_]:
+        """Return which of these images are not stored in a draw, bool [N]."""
+        is_missing: npt.NDArray[np.bool_] = self.index(draw).find(digests)[0] < 0
+        return is_missing
 
-    def has(self, draw: int, shard: int) -> bool:
-        """Return whether the shard is stored."""
-        return self.path(draw, shard).is_file()
+    def claims(self) -> Claims:
+        """Return the right to claim images, to be closed."""
+        return Claims(self.folder)
 
-    def missing(self, draws: int) -> list[tuple[int, int]]:
-        """Return (draw, shard) of all shards that the first `draws` draws still lack."""
-        return [at for at in self._shards_in(draws) if not self.has(*at)]
-
-    def damage(self, draw: int, shard: int) -> str | None:
-        """Return what is wrong with a shard's file; None if it is intact."""
-        return damage_of(self.path(draw, shard), self._shape(shard))
-
-    def damaged(self, draws: int) -> list[tuple[int, int, str]]:
-        """Read all stored shards of the first `draws` draws; return (draw, shard, what is wrong) of the damaged ones."""
-        present = [at for at in self._shards_in(draws) if self.has(*at)]
-        found = in_threads(lambda at: self.damage(*at), present, None)
-        return [(draw, shard, what) for (draw, shard), what in zip(present, found, strict=True) if what is not None]
-
-    def _shards_in(self, draws: int) -> list[tuple[int, int]]:
-        return [(draw, shard) for draw in range(draws) for shard in range(len(self._shards))]
-
-    def _shape(self, shard: int) -> tuple[int, ...]:
-        return (len(self.rows(shard)), *self.shape)
-
-    def claim(self, draw: int, shard: int) -> Claim | None:
-        """Return the right to compute a shard, held until release or the process's end; None while another holds it."""
-        return claim_file(self.path(draw, shard).with_name(f".{shard:05d}.lock"))
-
-    def write(self, draw: int, shard: int, embeddings: Embeddings) -> None:
-        """Write a shard, float16 [images of the shard, V, K]."""
-        expected = self._shape(shard)
+    def write(self, draw: int, digests: Digests, embeddings: Embeddings) -> None:
+        """Write a pack, float16 [N, V, K]."""
+        expected = (len(digests), *self.shape)
         if embeddings.shape != expected or embeddings.dtype != np.float16:
-            raise ValueError(f"a shard is float16 {expected}, not {embeddings.dtype} {embeddings.shape}")
-        content = io.BytesIO()  # written to a file by numpy, a full disk would go unnoticed
-        np.save(content, embeddings)
-        with whole_file(self.path(draw, shard)) as file:
-            file.write(content.getbuffer())
-            file.write(checksum(content.getbuffer()))
+            raise ValueError(f"a pack is float16 {expected}, not {embeddings.dtype} {embeddings.shape}")
+        write_pack(draw_folder(self.folder, draw), draw, digests, embeddings)
 
-    def remove(self, draw: int, shard: int) -> None:
-        """Remove a shard, if it is stored."""
-        path = self.path(draw, shard)
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be removed ({error.strerror}); remove it, and it will be computed again") from error
+    def read(self, draw: int, digests: Digests) -> Embeddings:
+        """Return the embeddings of stored images, float16 [N, V, K]; memory-mapped if they lie side by side in one pack."""
+        index = self.index(draw)
+        packs, rows = index.find(digests)
+        if (packs < 0).any():
+            raise UserError(
+                f"{index.folder}: {int((packs < 0).sum())} images are gone; start again, and they will be computed again"
+            )
+        if len(rows) and (packs == packs[0]).all() and (np.diff(rows) == 1).all():
+            return self._mapped(index, packs[0])[rows[0] : rows[-1] + 1]
+        found: Embeddings = np.empty((len(digests), *self.shape), np.float16)
+        for number in np.unique(packs):
+            here = np.flatnonzero(packs == number)
+            found[here] = self._mapped(index, number)[rows[here]]
+        return found
 
-    def read(self, draw: int, shard: int) -> Embeddings:
-        """Return float16 [images of the shard, V, K], memory-mapped while the result is in use."""
-        path = self.path(draw, shard)
+    def _mapped(self, index: DrawIndex, number: int) -> Embeddings:
+        pack = index.packs[number]
         try:
-            array: Embeddings = np.load(path, mmap_mode="c")  # writable, which torch wants, and never written back
-        except Exception as error:  # numpy raises nearly anything for a damaged header
-            wrong = str(error)
-        else:
-            if array.shape == self._shape(shard) and array.dtype == np.float16:
-                return array
-            wrong = f"{array.dtype} {array.shape}"
-        raise UserError(f"{path}: damaged shard ({wrong}); start again, and it will be computed again")
+            return pack.map()
+        except (OSError, ValueError) as error:
+            raise UserError(f"{pack.path}: damaged ({error}); start again, and it will be computed again") from error
+
+    def damaged(self, draw: int, digests: Digests) -> dict[Path, str]:
+        """Read all packs of a draw that hold some of these images; return those that are damaged, with the reason."""
+        index = self.index(draw)
+        numbers = np.unique(index.find(digests)[0])
+        paths = [index.packs[number].path for number in numbers if number >= 0]
+        found = in_threads(lambda path: damage_of(path, draw, self.shape), paths, None)
+        return index.damaged | {path: wrong for path, wrong in zip(paths, found, strict=True) if wrong is not None}
+
+    def remove_damaged(self, draw: int, path: Path) -> str | None:
+        """Remove a pack if it is still damaged; return what is wrong with it."""
+        with alone(self.folder):  # another run may have removed it and written it anew
+            wrong = damage_of(path, draw, self.shape) if path.exists() else None
+            if wrong is not None:
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise UserError(
+                        f"{path}: damaged, and cannot be removed ({error.strerror}); remove it, and it will be computed again"
+                    ) from error
+            self.index(draw).refresh()
+        return wrong
+
+    def note_use(self, digests: Digests) -> None:
+        """Note that these images, sorted and without duplicates, are used now."""
+        with suppress(OSError, UserError), alone(self.folder):  # a store may be read-only
+            uses = read_uses(self.folder)
+            at = np.searchsorted(uses["digest"], digests)
+            is_known = at < len(uses)
+            is_known[is_known] = uses["digest"][at[is_known]] == digests[is_known]
+            new = np.empty(int((~is_known).sum()), _USE)
+            new["digest"] = digests[~is_known]
+            uses = np.concatenate([uses, new])
+            uses["time"][at[is_known]] = uses["time"][len(uses) - len(new) :] = int(time.time())
+            write_uses(self.folder, uses[np.argsort(uses["digest"])] if len(new) else uses)
+
+
+def draw_folder(folder: Path, draw: int) -> Path:
+    """Return the folder of a draw's packs."""
+    return folder / f"draw-{draw:03d}"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -176,34 +182,41 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def checksum(content: memoryview) -> bytes:
-    """Return the bytes that follow the array in a shard's file; readers of plain arrays ignore them."""
-    return blake2b(content, digest_size=CHECKSUM).digest()
-
-
-def damage_of(path: Path, shape: tuple[int, ...]) -> str | None:
-    """Return what is wrong with the file of a shard of that shape; None if it is intact."""
+def read_uses(folder: Path) -> npt.NDArray[np.void]:
+    """Return the last use of each image that was used, sorted by digest; empty if there is no record or a damaged one."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
-    if len(content) < 10 or not content.startswith(b"\x93NUMPY"):
-        return "not a shard" if content else "empty"
-    if checksum(memoryview(content)[:-CHECKSUM]) != content[-CHECKSUM:]:
-        # The header's length is in its bytes 8 and 9.
-        expected = 10 + int.from_bytes(content[8:10], "little") + 2 * math.prod(shape) + CHECKSUM
-        return "checksum differs" if len(content) == expected else f"{len(content)} bytes instead of {expected}"
-    array = np.load(io.BytesIO(content))
-    return None if array.shape == shape and array.dtype == np.float16 else f"{array.dtype} {array.shape} instead of {shape}"
+        content = (folder / "last_use.bin").read_bytes()
+        return np.frombuffer(content, _USE).copy()
+    except (OSError, ValueError):
+        return np.empty(0, _USE)
+
+
+def write_uses(folder: Path, uses: npt.NDArray[np.void]) -> None:
+    """Write the last use of each image."""
+    with whole_file(folder / "last_use.bin") as file:
+        file.write(uses.tobytes())
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the files that killed processes left in a store's folder: parts of files, and locks that nobody holds."""
-    for path in folder.rglob(".*"):
-        with suppress(OSError, UserError):  # a store may be read-only, and other processes clear it too
-            if time.time() - path.stat().st_mtime < LEFTOVER_AFTER:
-                continue
-            if path.suffix == ".part":  # a file is written within seconds, so an old part belongs to no living process
-                path.unlink()
-            elif path.suffix == ".lock" and (claim := claim_file(path)) is not None:
-                claim.release()  # removes it
+    for place in (folder, *folder.glob("draw-*")):
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in [entry for entry in entries if entry.name.startswith(".")]:
+                with suppress(OSError, UserError):  # a store may be read-only, and other processes clear it too
+                    if time.time() - entry.stat().st_mtime < LEFTOVER_AFTER:
+                        continue
+                    path = Path(entry.path)
+                    if path.suffix == ".part":  # a file is written within seconds, so an old part belongs to no living process
+                        path.unlink()
+                    elif path.suffix == ".lock" and (claim := claim_file(path)) is not None:
+                        claim.release()  # removes it
+
+
+def older_stores(root: Path) -> list[Path]:
+    """Return the folders of stores in an older format."""
+    found = []
+    for folder in sorted(root.iterdir()):
+        with suppress(OSError, ValueError, TypeError):
+            if int(read_manifest(folder).get("format", 1)) < FORMAT:
+                found.append(folder)
+    return found

@@ -1,38 +1,37 @@
-"""Filling a store: every process of every run that needs the same shards takes those that nobody else is computing."""
+"""Filling a store: every process of every run that needs the same images takes those that nobody else is computing."""
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 
-from aevlp.core.locks import Claim
+from aevlp.core.errors import first_few
 from aevlp.core.progress import progress
-from aevlp.data.dataset import Split
-from aevlp.store.embedding_store import Embeddings, EmbeddingStore
+from aevlp.data.dataset import Rows, Split
+from aevlp.data.fingerprint import Digests
+from aevlp.store.claims import Claims
+from aevlp.store.embedding_store import EmbeddingStore, older_stores
+from aevlp.store.packs import PACK, Embeddings
 
 log = logging.getLogger("aevlp")
-WAIT = 0.5  # seconds between two looks at the shards of other processes
+WAIT = 0.5  # seconds between two looks at the images of other processes
 
 
 @dataclass(frozen=True)
 class Job:
-    """Images to embed in one draw: their files, and the names that seed their views."""
+    """Images to embed in one draw: their files, and the digests that seed their views."""
 
     paths: Sequence[Path]
-    names: Sequence[str]
+    digests: Digests
     draw: int
-
-
-@dataclass(frozen=True)
-class ShardJob(Job):
-    """The images of a shard in one draw."""
-
-    shard: int
 
 
 class Embedder(Protocol):
@@ -45,85 +44,115 @@ class Embedder(Protocol):
     work: str
     """Name of the work in the progress bar."""
 
-    def embed(self, jobs: Iterable[ShardJob], advance: Callable[[int], None]) -> Iterator[tuple[ShardJob, Embeddings]]:
+    def embed(self, jobs: Iterable[Job], advance: Callable[[int], None]) -> Iterator[tuple[Job, Embeddings]]:
         """Yield each job with its float16 [images, V, K]; call `advance` with the number of images just finished."""
         ...
 
 
-def shard_job(split: Split, draw: int, shard: int, rows: range) -> ShardJob:
-    """Return the job of a shard that holds these rows of the split."""
-    part = slice(rows.start, rows.stop)
-    return ShardJob(split.paths[part], split.names[part], draw, shard)
+def missing(store: EmbeddingStore, digests: Digests, draws: int) -> int:
+    """Return how many embeddings of images the first `draws` draws lack; equal images count once."""
+    different = np.unique(digests)
+    return sum(int(store.missing(draw, different).sum()) for draw in range(draws))
 
 
 def fill(store: EmbeddingStore, split: Split, draws: int, embedder: Embedder, accelerator: Accelerator) -> None:
-    """Compute the shards that the first `draws` draws lack, and the damaged ones again; return when all are stored."""
+    """Compute what the first `draws` draws lack, and the damaged packs again; return when everything is stored."""
+    different, rows = np.unique(split.digests, return_index=True)
     if accelerator.is_main_process:
-        _remove_damaged(store, draws)
+        _remove_damaged(store, different, draws)
     accelerator.wait_for_everyone()
     before = embedder.forward_batches
-    written = _compute_missing(store, split, draws, embedder, accelerator)
+    computed = _Filling(store, split, np.sort(rows), draws, embedder, accelerator).run()
     # This also waits until all processes are done.
-    work: list[tuple[int, int]] = gather_object([(written, embedder.forward_batches - before)])
-    shards, batches = (sum(counts) for counts in zip(*work, strict=True))
-    model = embedder.model
-    done = f"{batches:,} batches computed" if shards else f"all in the store, no {model} pass"
-    log.info("%s embeddings: %s images, %s", model, f"{store.count:,}", done)
-    log.debug("store %s: %d draw%s of %d images", store.folder, draws, "" if draws == 1 else "s", store.count)
-    for process, (ours, passes) in enumerate(work if shards else [], start=1):
-        log.debug("process %d of %d: scored %d of %d shards, %d %s passes", process, len(work), ours, shards, passes, model)
+    work: list[tuple[int, int]] = gather_object([(computed, embedder.forward_batches - before)])
+    if accelerator.is_main_process:
+        store.note_use(different)
+    images, model = sum(ours for ours, _ in work), embedder.model
+    done = f"{images:,} computed" if images else f"all in the store, no {model} pass"
+    times = f" x {draws} draws" if draws > 1 else ""
+    log.info("%s embeddings: %s images%s, %s", model, f"{len(different):,}", times, done)
+    log.debug("store %s", store.folder)
+    for process, (ours, passes) in enumerate(work if images else [], start=1):
+        log.debug("process %d of %d: computed %d of %d, %d %s passes", process, len(work), ours, images, passes, model)
 
 
-def _remove_damaged(store: EmbeddingStore, draws: int) -> None:
-    for draw, shard, wrong in store.damaged(draws):
-        # Another run may be about to remove it too: wait until the shard is gone or intact.
-        while store.has(draw, shard) and store.damage(draw, shard) is not None:
-            if (claim := store.claim(draw, shard)) is None:
-                time.sleep(WAIT)
-                continue
-            if store.has(draw, shard) and store.damage(draw, shard) is not None:
-                log.warning("%s: damaged (%s); it is computed again", store.path(draw, shard), wrong)
-                store.remove(draw, shard)
-            claim.release()
+def _remove_damaged(store: EmbeddingStore, digests: Digests, draws: int) -> None:
+    for draw in range(draws):
+        for path in store.damaged(draw, digests):
+            if (wrong := store.remove_damaged(draw, path)) is not None:
+                log.warning("%s: damaged (%s); it is computed again", path, wrong)
 
 
-def _compute_missing(store: EmbeddingStore, split: Split, draws: int, embedder: Embedder, accelerator: Accelerator) -> int:
-    """Compute missing shards until none is missing; return the number of shards that this process computed."""
-    missing = store.missing(draws)
-    # Processes of one run begin at different shards and so seldom compete for one.
-    first = accelerator.process_index * len(missing) // accelerator.num_processes
-    missing = [*missing[first:], *missing[:first]]
-    is_waiting, ours, claims = False, set[tuple[int, int]](), dict[tuple[int, int], Claim]()
-    total = sum(len(store.rows(shard)) for _, shard in missing)
-    try:
-        with progress(embedder.work, total) as advance:
-            while missing:
-                for job, embeddings in embedder.embed(_claimed(store, split, missing, claims), advance):
-                    store.write(job.draw, job.shard, embeddings)
-                    claims.pop((job.draw, job.shard)).release()
-                    ours.add((job.draw, job.shard))
-                by_others = [at for at in missing if store.has(*at) and at not in ours]
-                advance(sum(len(store.rows(shard)) for _, shard in by_others))
-                missing = [at for at in missing if not store.has(*at)]
-                if missing and not is_waiting:
-                    log.info("waiting for another process that computes %d shards of these images", len(missing))
+@dataclass
+class _Filling:
+    """One process's part in filling a store."""
+
+    store: EmbeddingStore
+    split: Split
+    rows: Rows  # of different images, in order
+    draws: int
+    embedder: Embedder
+    accelerator: Accelerator
+
+    def run(self) -> int:
+        """Compute missing embeddings until none is missing; return the number that this process computed."""
+        missing = self._missing()
+        if not missing.any():
+            return 0
+        if self.accelerator.is_main_process:
+            _mention_older_stores(self.store.folder.parent)
+        # Processes of one run begin at different images and so seldom compete for one.
+        todo = np.flatnonzero(missing.any(0))
+        first = self.accelerator.process_index * len(todo) // self.accelerator.num_processes
+        todo = np.roll(todo, -first)
+        computed, left, is_waiting = 0, int(missing.sum()), False
+        claims = self.store.claims()
+        try:
+            with progress(self.embedder.work, left) as advance:
+                while True:
+                    ours = 0
+                    for job, embeddings in self.embedder.embed(self._claimed(claims, todo), advance):
+                        self.store.write(job.draw, job.digests, embeddings)
+                        claims.give_back(job.draw, job.digests)
+                        ours += len(job.digests)
+                    missing = self._missing(refresh=True)
+                    advance(left - ours - int(missing.sum()))  # those of others
+                    computed, left = computed + ours, int(missing.sum())
+                    if not left:
+                        return computed
+                    todo = todo[missing[:, todo].any(0)]
+                    if not is_waiting:
+                        log.info("waiting for another process that computes %d of these embeddings", left)
                     is_waiting = True
-                time.sleep(WAIT if missing else 0)
-    finally:
-        for claim in claims.values():  # of shards that were begun and not finished
-            claim.release()
-    return len(ours)
+                    time.sleep(WAIT)
+        finally:
+            claims.close()
+
+    def _missing(self, *, refresh: bool = False) -> npt.NDArray[np.bool_]:
+        """Return which images each draw lacks, bool [draws, images]."""
+        digests = self.split.digests[self.rows]
+        for draw in range(self.draws if refresh else 0):
+            self.store.index(draw).refresh()
+        return np.stack([self.store.missing(draw, digests) for draw in range(self.draws)])
+
+    def _claimed(self, claims: Claims, todo: Rows) -> Iterator[Job]:
+        """Yield the missing images that nobody else is computing, a pack at a time, claimed just before they are yielded."""
+        size = min(PACK, -(-len(todo) // self.accelerator.num_processes))
+        for first in range(0, len(todo), size):
+            some = self.rows[todo[first : first + size]]
+            for draw in range(self.draws):
+                free = claims.take(self.store.index(draw), draw, self.split.digests[some])
+                if free.any():
+                    yield Job(self.split.paths.at(some[free]), self.split.digests[some[free]], draw)
 
 
-def _claimed(
-    store: EmbeddingStore, split: Split, missing: Sequence[tuple[int, int]], claims: dict[tuple[int, int], Claim]
-) -> Iterator[ShardJob]:
-    """Yield the missing shards that nobody else is computing, each claimed just before it is yielded."""
-    for draw, shard in missing:
-        if (claim := store.claim(draw, shard)) is None:
-            continue
-        if store.has(draw, shard):
-            claim.release()
-        else:
-            claims[draw, shard] = claim
-            yield shard_job(split, draw, shard, store.rows(shard))
+@cache
+def _mention_older_stores(root: Path) -> None:
+    """Say once that stores of earlier versions are of no use any more."""
+    if older := older_stores(root):
+        log.info(
+            "%s: stores of version 0.6.0 or older are not read, their images are computed anew; aevlp store prune KEY --yes "
+            "removes them (%s)",
+            root,
+            first_few(folder.name[:8] for folder in older),
+        )

@@ -1,6 +1,6 @@
-"""The folder of all stores: listing them, finding damaged shards, removing stores.
+"""The folder of all stores: listing them, finding damaged packs, removing stores and images.
 
-It touches only stores (folders named by a key, with a manifest) and what belongs beside them: the lists of readable images, and
+It touches only stores (folders named by a key, with a manifest) and what belongs beside them: the memory of image files, and
 the rest of a removal that was killed.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
@@ -20,22 +21,16 @@ from aevlp.core.errors import UserError
 from aevlp.core.locks import claim_folder
 from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
-from aevlp.store.embedding_store import FORMAT, damage_of, read_manifest, remove_leftovers, shards_of
+from aevlp.data.fingerprint import Digests
+from aevlp.data.known_files import FILE
+from aevlp.store.embedding_store import FORMAT, read_manifest, read_uses, remove_leftovers, write_uses
+from aevlp.store.packs import DrawIndex, Shape, damage_of, write_pack
 
 DAY = 86400.0  # seconds
 DAMAGED = "damaged manifest"
 _KEY = re.compile(r"[0-9a-f]{24}")
 _REMOVED = re.compile(r"\.[0-9a-f]{24}\.[0-9a-f]{32}\.removed")
-_SHARD = re.compile(r"draw-(\d{3,})/(\d{5,})\.npy")
-
-
-@dataclass(frozen=True)
-class Shard:
-    """The file of a shard, and the shape that it should have."""
-
-    path: Path
-    draw: int
-    shape: tuple[int, ...]
+_DRAW = re.compile(r"draw-(\d{3,})")
 
 
 @dataclass(frozen=True)
@@ -43,27 +38,22 @@ class Stored:
     """A store on disk."""
 
     folder: Path
-    data: str
     model: str
-    images: int
     size: int
     """Bytes of all its files."""
     last_use: float
     """Seconds since the epoch."""
-    shards: tuple[Shard, ...] = ()
+    shape: Shape = (0, 0)
+    images: int = 0
+    """Different images in any draw."""
+    draws: str = ""
+    """The number of draws that hold all images, and of those that hold some: `3`, or `3 + 1 in part`."""
     unusable: str | None = None
     """The reason why no run reads it; None if runs do."""
 
-    @property
-    def draws(self) -> str:
-        """The number of complete draws, and the shards of incomplete ones: `3`, or `3 + 2 of 7 shards`."""
-        if self.unusable is not None:
-            return self.unusable
-        each = len(shards_of(self.images))
-        present = [shard.draw for shard in self.shards]
-        counts = [present.count(draw) for draw in sorted(set(present))]
-        begun = [count for count in counts if count < each]
-        return f"{len(counts) - len(begun)}" + (f" + {sum(begun)} of {each * len(begun)} shards" if begun else "")
+    def indexes(self) -> dict[int, DrawIndex]:
+        """Return the index of each draw."""
+        return indexes_of(self.folder, self.shape)
 
 
 def stores(root: Path) -> list[Stored]:
@@ -86,19 +76,28 @@ def _stored(folder: Path) -> Stored:
     size = _size(folder)
     try:
         manifest = read_manifest(folder)
-        images = int(manifest["images"])
-        if (format := manifest.get("format", 1)) != FORMAT:
-            return Stored(folder, "", "", images, size, last_use, unusable=f"{'older' if format < FORMAT else 'newer'} format")
-        about = dict(manifest["about"])
-        made_by = about.get("model", about.get("teacher", ""))  # as stores of 0.4.0 call it
-        rows, shape, shards = shards_of(images), (int(manifest["views"]), int(manifest["dimension"])), []
-        for path in sorted(folder.glob("draw-*/*.npy")):
-            name = _SHARD.fullmatch(path.relative_to(folder).as_posix())
-            if name and int(name[2]) < len(rows):
-                shards.append(Shard(path, int(name[1]), (len(rows[int(name[2])]), *shape)))
-        return Stored(folder, str(about.get("data", "")), str(made_by), images, size, last_use, tuple(shards))
+        format = int(manifest.get("format", 1))
+        model = str(dict(manifest.get("about", {})).get("model", ""))
+        if format != FORMAT:
+            return Stored(folder, model, size, last_use, unusable=f"{'older' if format < FORMAT else 'newer'} format")
+        shape = int(manifest["views"]), int(manifest["dimension"])
     except (OSError, ValueError, TypeError, LookupError):
-        return Stored(folder, "", "", 0, size, last_use, unusable=DAMAGED)
+        return Stored(folder, "", size, last_use, unusable=DAMAGED)
+    counts = [np.unique(digests) for digests in map(_digests, indexes_of(folder, shape).values())]
+    images = len(np.unique(np.concatenate([np.empty(0, "S16"), *counts])))
+    whole = sum(len(digests) == images for digests in counts)
+    part = len(counts) - whole
+    return Stored(folder, model, size, last_use, shape, images, f"{whole}" + (f" + {part} in part" if part else ""))
+
+
+def indexes_of(folder: Path, shape: Shape) -> dict[int, DrawIndex]:
+    """Return the index of each draw in a store's folder."""
+    names = {int(name[1]): path for path in sorted(folder.glob("draw-*")) if (name := _DRAW.fullmatch(path.name))}
+    return {draw: DrawIndex(path, shape) for draw, path in names.items()}
+
+
+def _digests(index: DrawIndex) -> Digests:
+    return np.concatenate([np.empty(0, "S16"), *(pack.digests for pack in index.packs)])
 
 
 def _size(path: Path) -> int:
@@ -125,10 +124,10 @@ def chosen(found: Sequence[Stored], keys: Sequence[str]) -> list[Stored]:
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of reading every shard of some stores."""
+    """The result of reading every pack of some stores."""
 
     stores: int
-    shards: int
+    packs: int
     damaged: list[tuple[Path, str]]
     """Files, and what is wrong with them."""
     unknown: list[tuple[Path, str]]
@@ -136,17 +135,21 @@ class Verification:
 
 
 def verify(found: Sequence[Stored]) -> Verification:
-    """Read every shard of these stores."""
-    shards = [shard for stored in found for shard in stored.shards]
-    with progress("checking", sum(shard.shape[0] for shard in shards)) as advance:
-        damage = in_threads(
-            lambda shard: damage_of(shard.path, shard.shape), shards, None, lambda done: advance(shards[done - 1].shape[0])
-        )
+    """Read every pack of these stores."""
+    packs = [
+        (path, draw, stored.shape)
+        for stored in found
+        if stored.unusable is None
+        for draw, index in stored.indexes().items()
+        for path in sorted([*(pack.path for pack in index.packs), *index.damaged])
+    ]
+    with progress("checking packs", len(packs)) as advance:
+        damage = in_threads(lambda pack: damage_of(*pack), packs, None, lambda _: advance(1))
     unusable = [(stored.folder, stored.unusable) for stored in found if stored.unusable is not None]
     unknown = [(folder, why) for folder, why in unusable if why != DAMAGED]
     damaged = [(folder / "manifest.json", why) for folder, why in unusable if why == DAMAGED]
-    damaged += [(shard.path, wrong) for shard, wrong in zip(shards, damage, strict=True) if wrong is not None]
-    return Verification(len(found) - len(unknown), len(shards), damaged, unknown)
+    damaged += [(path, wrong) for (path, _, _), wrong in zip(packs, damage, strict=True) if wrong is not None]
+    return Verification(len(found) - len(unknown), len(packs), damaged, unknown)
 
 
 def render(result: Verification) -> str:
@@ -154,40 +157,85 @@ def render(result: Verification) -> str:
     lines = [f"{path}: {wrong}" for path, wrong in result.damaged]
     lines += [f"{folder}: {why}, not checked" for folder, why in result.unknown]
     if not result.damaged:
-        lines.append(f"{counted(result.shards, 'shard')} of {counted(result.stores, 'store')}: all intact")
+        lines.append(f"{counted(result.packs, 'pack')} of {counted(result.stores, 'store')}: all intact")
     return "\n".join(lines)
 
 
-def unused(found: Sequence[Stored], days: float) -> list[Stored]:
-    """Return the stores that no run has opened for so many days."""
-    return [stored for stored in found if _is_old(stored.last_use, days)]
-
-
 def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool) -> str:
-    """Remove stores, old lists of readable images and leftovers; return a report. Without `yes`, only report.
+    """Remove stores, or what no run has used for so many days, and leftovers; return a report. Without `yes`, only report.
 
     A store that is in use is kept, and so is one whose use cannot be determined.
     """
-    verb, lines, freed = "removed" if yes else "to remove", [], 0
+    lines, freed = [], 0
     for stored in found:
-        free = remove(stored) if yes else not in_use(stored)
-        freed += stored.size if free else 0
-        what = verb if free else "in use, kept"
-        lines.append(f"{what}: {stored.folder} ({show_size(stored.size)}, last used {show_time(stored.last_use)})")
-    lists = sorted((root / "readable").glob("*.json")) if days is not None else []
-    lists = [path for path in lists if _is_old(path.stat().st_mtime, days or 0)]
+        line, size = _prune(stored, days, yes=yes)
+        lines += line
+        freed += size
+    memory = [path for path in (root / FILE,) if days is not None and path.is_file() and _is_old(path.stat().st_mtime, days)]
     halves = [path for path in root.glob(".*.removed") if _REMOVED.fullmatch(path.name)]
-    for paths, name in ((lists, "list of readable images"), (halves, "rest of a killed prune")):
+    for paths, name in ((memory, "memory of image files"), (halves, "rest of a killed prune")):
         if paths:
             freed += sum(_size(path) for path in paths)
-            lines.append(f"{verb}: {len(paths)} x {name}")
+            lines.append(f"{'removed' if yes else 'to remove'}: {len(paths)} x {name}")
     if not yes:
         return "\n".join([*lines, f"{show_size(freed)} to free; add --yes to remove" if freed else "nothing to remove"])
-    for path in [*lists, *halves]:
+    for path in [*memory, *halves]:
         _remove(path)
-    for folder in [root / "readable", *(stored.folder for stored in stores(root))]:
-        remove_leftovers(folder)
+    for stored in stores(root):
+        remove_leftovers(stored.folder)
     return "\n".join([*lines, f"{show_size(freed)} freed"])
+
+
+def _prune(stored: Stored, days: float | None, *, yes: bool) -> tuple[list[str], int]:
+    """Remove a store, or its images that no run has used for so many days; return a report and the bytes that this frees."""
+    verb, about = "removed" if yes else "to remove", f"last used {show_time(stored.last_use)}"
+    if days is None or _is_old(stored.last_use, days):
+        if not (remove(stored) if yes else not in_use(stored)):
+            return [f"in use, kept: {stored.folder} ({show_size(stored.size)}, {about})"], 0
+        return [f"{verb}: {stored.folder} ({show_size(stored.size)}, {about})"], stored.size
+    if stored.unusable is not None or not len(old := _unused_images(stored, days)):
+        return [], 0
+    claim = claim_folder(stored.folder)
+    if claim is None:
+        return [f"in use, kept: {stored.folder} ({len(old):,} unused images)"], 0
+    try:
+        freed = sum(_without(draw, index, old, yes=yes) for draw, index in stored.indexes().items())
+        if yes:
+            uses = read_uses(stored.folder)
+            write_uses(stored.folder, uses[~np.isin(uses["digest"], old)])
+    finally:
+        claim.release()
+    which = f"{len(old):,} of {stored.images:,} images, not used for {days:g} days"
+    return [f"{verb}: {which}, of {stored.folder} ({show_size(freed)})"], freed
+
+
+def _unused_images(stored: Stored, days: float) -> Digests:
+    """Return the images that no run has used for so many days; of those without a record, the pack's time counts."""
+    uses = read_uses(stored.folder)
+    used = uses["digest"][uses["time"] > time.time() - days * DAY]
+    old = [np.empty(0, "S16")]
+    for index in stored.indexes().values():
+        for pack in index.packs:
+            is_old = ~np.isin(pack.digests, used)
+            if not _is_old(pack.path.stat().st_mtime, days):
+                is_old &= np.isin(pack.digests, uses["digest"])
+            old.append(pack.digests[is_old])
+    return np.unique(np.concatenate(old))
+
+
+def _without(draw: int, index: DrawIndex, old: Digests, *, yes: bool) -> int:
+    """Remove images from the packs of a draw; return the bytes that this frees. Without `yes`, only count."""
+    freed = 0
+    for pack in index.packs:
+        stays = ~np.isin(pack.digests, old)
+        if stays.all():
+            continue
+        freed += int(pack.path.stat().st_size * (1 - stays.mean()))
+        if yes:
+            if stays.any():
+                write_pack(index.folder, draw, pack.digests[stays], pack.map()[stays])
+            _remove(pack.path)
+    return freed
 
 
 def in_use(stored: Stored) -> bool:
@@ -240,12 +288,13 @@ def table(root: Path, found: Sequence[Stored]) -> Table:
     """Return the stores as a table for people to read."""
     shown = Table(title=escape(str(root)), title_justify="left", caption_justify="left")
     shown.caption = f"{counted(len(found), 'store')}, {show_size(sum(stored.size for stored in found))}"
-    for name in ("key", "data", "model", "images", "draws", "size", "last use"):
+    for name in ("key", "model", "vectors", "images", "draws", "size", "last use"):
         shown.add_column(name, no_wrap=name in ("key", "size"), overflow="fold")
     for stored in found:
-        about = (escape(text) or "-" for text in (stored.data, stored.model))
-        numbers = (f"{stored.images:,}", stored.draws, show_size(stored.size), show_time(stored.last_use))
-        shown.add_row(stored.folder.name, *about, *numbers)
+        vectors = "-" if stored.unusable else f"{stored.shape[0]} x {stored.shape[1]}"
+        images, draws = ("-", stored.unusable) if stored.unusable else (f"{stored.images:,}", stored.draws)
+        used = show_size(stored.size), show_time(stored.last_use)
+        shown.add_row(stored.folder.name, escape(stored.model) or "-", vectors, images, draws, *used)
     return shown
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ from accelerate import Accelerator
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Split
-from aevlp.data.fingerprint import set_fingerprint
+from aevlp.data.fingerprint import Digests
 from aevlp.data.images import pixels_of
 from aevlp.models.classifier import Classifier
-from aevlp.store.embedding_store import Embeddings, EmbeddingStore, Key, shards_of
-from aevlp.store.fill import ShardJob, fill
+from aevlp.store.embedding_store import EmbeddingStore, Key
+from aevlp.store.fill import Job, fill, missing
+from aevlp.store.packs import Embeddings
 from aevlp.training.evaluate import over_images
 from aevlp.training.inputs import FeatureRows, ImageFiles, read_ahead
 
@@ -24,20 +26,18 @@ BATCH = 64  # images
 
 @dataclass(frozen=True)
 class FeatureKey(Key):
-    """Everything that the features of an image set depend on."""
+    """Everything that features depend on, except the image. The first draw shows it as it is, the second flipped."""
 
     backbone: str  # fingerprint of its weights
     mean: tuple[float, ...]
     std: tuple[float, ...]
     size: int
     precision: str
-    flipped: bool  # whether those of the flipped images are kept too
-    images: str  # fingerprint of the image set
 
     @property
     def vectors(self) -> int:
-        """Of the image as it is and, for training, flipped."""
-        return 2 if self.flipped else 1
+        """One in each draw."""
+        return 1
 
 
 @dataclass
@@ -49,85 +49,100 @@ class BackboneFeatures:
     config: Config
     root: Path | None  # of the store; None: nothing is kept on disk
     accelerator: Accelerator
-    _held: dict[int, tuple[Split, FeatureRows]] = field(default_factory=dict)
+    _held: list[tuple[Digests, torch.Tensor]] = field(default_factory=list)
 
     def __call__(self, split: Split) -> FeatureRows:
-        """The features of a split's images: of a part of a split where they are kept, those of all of it are computed."""
-        whole = split.whole or split
-        if self.root is None and id(whole) not in self._held:
-            whole = split
-        if id(whole) not in self._held:
-            self._held[id(whole)] = whole, FeatureRows(self._of(whole))
-        found = self._held[id(whole)][1]
-        if whole is split:
-            return found
-        place = {name: row for row, name in enumerate(whole.names)}
-        return FeatureRows(found.features[[place[name] for name in split.names]])
+        """Return the features of a split's images. Those in memory are not computed or read again."""
+        for digests, table in self._held:
+            if table.shape[1] >= draws_of(split) and np.isin(split.digests, digests).all():
+                order = np.argsort(digests)
+                return FeatureRows(table[order[np.searchsorted(digests, split.digests, sorter=order)]])
+        found = self._computed(split) if self.root is None else self._stored(split)
+        self._held.append((split.digests, found))
+        return FeatureRows(found)
 
-    def _of(self, split: Split) -> torch.Tensor:
-        """Float16 [N, V, D]."""
-        flips = (False, True) if split.name == "train" else (False,)
+    def missing(self, split: Split) -> int:
+        """Return how many images the backbone has still to see, flipped ones included; without a store, all."""
         if self.root is None:
-            files = ImageFiles(split.paths, self.classifier.images.size, self.config.train.workers)
-            tables = [
-                _halved(over_images(self.classifier.features, self.classifier, files, self.accelerator, flipped=flipped))
-                for flipped in flips
-            ]
-            return torch.stack(tables, dim=1)
+            return draws_of(split) * len(split.names)
+        return missing(self._store, split.digests, draws_of(split))
+
+    def _computed(self, split: Split) -> torch.Tensor:
+        """Return the features without a store, float16 [N, 1 or 2, D]."""
+        files = ImageFiles(split.paths, self.classifier.images.size, self.config.train.workers)
+        tables = [
+            _halved(over_images(self.classifier.features, self.classifier, files, self.accelerator, flipped=flipped))
+            for flipped in (False, True)[: draws_of(split)]
+        ]
+        return torch.stack(tables, dim=1)
+
+    def _stored(self, split: Split) -> torch.Tensor:
+        """Return the features from the store, after it is filled, float16 [N, 1 or 2, D]."""
+        embedder = _Embedder(self.classifier, self.config.train.workers, self.accelerator)
+        fill(self._store, split, draws_of(split), embedder, self.accelerator)
+        draws = [self._store.read(draw, split.digests) for draw in range(draws_of(split))]
+        return torch.from_numpy(np.concatenate(draws, axis=1))
+
+    @cached_property
+    def _store(self) -> EmbeddingStore:
+        assert self.root is not None
         images = self.classifier.images
-        key = FeatureKey(
-            backbone=self.fingerprint,
-            mean=images.mean,
-            std=images.std,
-            size=images.size,
-            precision=self.config.engine.precision,
-            flipped=len(flips) == 2,
-            images=set_fingerprint(split.names, split.digests),
-        )
+        key = FeatureKey(self.fingerprint, images.mean, images.std, images.size, self.config.engine.precision)
         black = torch.zeros(1, images.size, images.size, 3, dtype=torch.uint8, device=self.accelerator.device)
         with torch.inference_mode():
             width = self.classifier.eval().features(black).shape[1]
-        about = {"model": self.config.model.backbone, "data": str(split.root.resolve())}
-        store = EmbeddingStore(self.root, key, count=len(split.names), dimension=width, about=about)
-        embedder = _Embedder(self.classifier, flips, self.config.train.workers, self.accelerator)
-        fill(store, split, 1, embedder, self.accelerator)
-        return torch.from_numpy(np.concatenate([store.read(0, shard) for shard in range(len(shards_of(store.count)))]))
+        return EmbeddingStore(self.root, key, dimension=width, about={"model": self.config.model.backbone})
+
+
+def draws_of(split: Split) -> int:
+    """Return 2 for training images, which are seen as they are and flipped, and 1 for others."""
+    return 2 if split.name == "train" else 1
 
 
 class _Embedder:
     """A backbone that fills a store with features."""
 
     model = "backbone"
+    work = "computing features"
 
-    def __init__(self, classifier: Classifier, flips: tuple[bool, ...], workers: int, accelerator: Accelerator) -> None:
-        self.classifier, self.flips, self.workers, self.accelerator = classifier, flips, workers, accelerator
+    def __init__(self, classifier: Classifier, workers: int, accelerator: Accelerator) -> None:
+        self.classifier, self.workers, self.accelerator = classifier, workers, accelerator
         self.forward_batches = 0
-        self.work = "computing features" + (" of images as they are and flipped" if len(flips) == 2 else "")
+        self._last: tuple[bytes, list[torch.Tensor]] = b"", []  # the images read last, which often come again flipped
 
-    def embed(self, jobs: Iterable[ShardJob], advance: Callable[[int], None]) -> Iterator[tuple[ShardJob, Embeddings]]:
-        """Each job with its float16 [images, V, D]."""
+    def embed(self, jobs: Iterable[Job], advance: Callable[[int], None]) -> Iterator[tuple[Job, Embeddings]]:
+        """Yield each job with its float16 [images, 1, D]."""
         self.classifier.eval()
-        size = self.classifier.images.size
         for job in jobs:
             found: list[Embeddings] = []
-            batches = (job.paths[first : first + BATCH] for first in range(0, len(job.paths), BATCH))
-            for batch in read_ahead(batches, lambda path: pixels_of(path, size), size, self.workers):
-                for _, error in batch.bad:
-                    raise error
-                found.append(self._features(batch.pixels))
-                advance(len(batch.items))
+            for pixels in self._read(job):
+                found.append(self._features(pixels, flipped=job.draw == 1))
+                advance(len(pixels))
             yield job, np.concatenate(found)
 
+    def _read(self, job: Job) -> Iterator[torch.Tensor]:
+        """Yield the pixels of the job's images, uint8 [B, S, S, 3]."""
+        name, size = job.digests.tobytes(), self.classifier.images.size
+        if self._last[0] == name:
+            yield from self._last[1]
+            return
+        read: list[torch.Tensor] = []
+        batches = (job.paths[first : first + BATCH] for first in range(0, len(job.paths), BATCH))
+        for batch in read_ahead(batches, lambda path: pixels_of(path, size), size, self.workers):
+            for _, error in batch.bad:
+                raise error
+            read.append(batch.pixels)
+            yield batch.pixels
+        self._last = name, read
+
     @torch.inference_mode()
-    def _features(self, pixels: torch.Tensor) -> Embeddings:
-        """Float16 [B, V, D]."""
+    def _features(self, pixels: torch.Tensor, *, flipped: bool) -> Embeddings:
+        """Return float16 [B, 1, D]."""
         shown = pixels.to(self.accelerator.device)
-        tables = []
-        for flipped in self.flips:
-            with self.accelerator.autocast():
-                tables.append(_halved(self.classifier.features(shown.flip(2) if flipped else shown)))
-            self.forward_batches += 1
-        features: Embeddings = torch.stack(tables, dim=1).cpu().numpy()
+        with self.accelerator.autocast():
+            found = _halved(self.classifier.features(shown.flip(2) if flipped else shown))
+        self.forward_batches += 1
+        features: Embeddings = found[:, None].cpu().numpy()
         return features
 
 

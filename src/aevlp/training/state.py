@@ -11,7 +11,7 @@ from torch import nn
 from aevlp.core.errors import UserError
 from aevlp.core.progress import duration
 from aevlp.damp.quality import Quality
-from aevlp.data.dataset import data_fingerprint
+from aevlp.data.dataset import data_fingerprint, names_content
 from aevlp.models.classifier import head_of
 from aevlp.training.checkpoint import load_checkpoint
 from aevlp.training.run_folder import RunFolder
@@ -90,6 +90,11 @@ def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
 
 def _require_same_start(saved: dict[str, Any], setup: TrainingSetup, fingerprint: str, run: RunFolder) -> None:
     """Refuse a checkpoint of other images or, unless it holds all weights, of another backbone or other features."""
+    if not names_content(saved["data"]):
+        raise UserError(
+            f"--resume: {run.path} was started by version 0.6.0 or older, whose views were drawn by the images' names; "
+            "finish it with that version, or start a new run"
+        )
     if saved["data"] != fingerprint:
         raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
     if setup.config.train.mode != "full" and saved["origin"] != setup.origin:

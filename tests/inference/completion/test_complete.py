@@ -23,7 +23,7 @@ NAMES = tuple(f"class {number}" for number in range(100))
 
 def split(name: str, observed: np.ndarray, truth: np.ndarray | None = None) -> Split:
     images = tuple(f"{name}/{number}.png" for number in range(len(observed)))
-    return Split(name, Path("photos"), images, images, observed.astype(np.int8), truth)
+    return Split(name, Path("photos"), images, np.array(images, "S16"), observed.astype(np.int8), truth)
 
 
 def dataset(train: np.ndarray, val: np.ndarray, *, is_complete: bool = True, test: np.ndarray | None = None) -> Dataset:

@@ -90,7 +90,6 @@ def test_a_training_has_the_labels_of_its_own_images(whole, judged, trainings):
     labels = dict(zip(whole.train.names, whole.train.observed.tolist(), strict=True))
     for training in trainings.told:
         assert training.train.observed.tolist() == [labels[name] for name in training.train.names]
-        assert training.train.whole is whole.train  # whose views the teacher has seen
         assert training.val is whole.val
         assert training.test is None  # no time is spent on it
         assert training.classes == whole.classes

@@ -22,7 +22,7 @@ def split(root: Path, name: str, observed: np.ndarray, truth: np.ndarray | None)
     names = tuple(f"{name} & {number}.png" for number in range(len(observed)))
     for image in names:
         Image.new("RGB", (300, 200), (10, 200, 30)).save(root / image)
-    return Split(name, root, names, names, observed, truth)
+    return Split(name, root, names, np.array(names, "S16"), observed, truth)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from aevlp.damp.options import DampOptions
 from aevlp.damp.text import class_embeddings, noise_weights, text_embeddings
 from aevlp.damp.views import Plan, ViewSettings, plan_views
 from aevlp.data.dataset import Dataset
+from aevlp.data.fingerprint import Digests
 from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.pretrained import quiet_loading
 from aevlp.models.prompts import class_prompts
@@ -112,11 +113,11 @@ def decode_twice(path: Path) -> tuple[Image.Image, Image.Image]:
 
 
 def straightforward_views(
-    path: Path, name: str, draw: int, settings: ViewSettings, mean: Sequence[float], std: Sequence[float]
+    path: Path, digest: bytes, draw: int, settings: ViewSettings, mean: Sequence[float], std: Sequence[float]
 ) -> Tensor:
     """Return the normalised views of an image file in one draw, float [V, 3, size, size]."""
     whole, parts = decode_twice(path)
-    return cut_views(whole, parts, plan_views(settings, draw, name, *whole.size), settings.size, mean, std)
+    return cut_views(whole, parts, plan_views(settings, draw, digest, *whole.size), settings.size, mean, std)
 
 
 def cut_views(
@@ -156,8 +157,8 @@ def _changed(view: Image.Image, change: int, amounts: Sequence[float]) -> Image.
 class ImagesWithViews(Items[tuple[int, Tensor, Tensor]]):
     """Image files as (index, the classifier's pixels, the teacher's views), made anew in every epoch."""
 
-    def __init__(self, paths: Sequence[Path], names: Sequence[str], size: int, settings: ViewSettings, teacher: Teacher) -> None:
-        self.paths, self.names, self.size, self.settings = paths, names, size, settings
+    def __init__(self, paths: Sequence[Path], digests: Digests, size: int, settings: ViewSettings, teacher: Teacher) -> None:
+        self.paths, self.digests, self.size, self.settings = paths, digests, size, settings
         self.mean, self.std = teacher.mean, teacher.std
 
     def __len__(self) -> int:
@@ -166,7 +167,7 @@ class ImagesWithViews(Items[tuple[int, Tensor, Tensor]]):
     def __getitem__(self, item: tuple[Item, int]) -> tuple[int, Tensor, Tensor]:
         (index, flipped), epoch = item
         whole, parts = decode_twice(self.paths[index])
-        plan = plan_views(self.settings, epoch - 1, self.names[index], *whole.size)
+        plan = plan_views(self.settings, epoch - 1, self.digests[index], *whole.size)
         views = cut_views(whole, parts, plan, self.settings.size, self.mean, self.std)
         image = whole.resize((self.size, self.size), Image.Resampling.BICUBIC)
         if flipped:
@@ -201,7 +202,7 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
     noise = noise_weights(dimension, torch.Generator().manual_seed(seed_for(config.run.seed, "text noise")))
 
     settings = ViewSettings(size=teacher.image_size, grid=damp.grid, overlap=damp.overlap, augment=damp.augment, seed=damp.seed)
-    images = ImagesWithViews(data.train.paths, data.train.names, config.model.image_size, settings, teacher)
+    images = ImagesWithViews(data.train.paths, data.train.digests, config.model.image_size, settings, teacher)
     order = TrainingOrder(len(images), config.run.seed)
     loader = DataLoader(
         images,

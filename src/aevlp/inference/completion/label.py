@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError, require
-from aevlp.data.dataset import Dataset, data_fingerprint
+from aevlp.data.dataset import Dataset, data_fingerprint, names_content
 from aevlp.data.load import load
 from aevlp.inference.completion.formats import LabelFile, find_format
 from aevlp.inference.model_location import require_same_classes
@@ -89,5 +89,6 @@ def _warn_of_known_labels(data: Dataset, run: RunFolder, folds: int | None) -> N
     if folds is not None or result.get("data") != str(data.train.root.resolve()):
         return
     log.warning("the model of %s was trained on labels of these images and hardly doubts them; --folds 5 avoids that", run.path)
-    if result.get("fingerprint") != data_fingerprint(data):
+    made_of = result.get("fingerprint")
+    if names_content(made_of) and made_of != data_fingerprint(data):
         log.warning("since then images, labels or their order have changed: it may have been trained on validation images too")

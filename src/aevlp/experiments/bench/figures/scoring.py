@@ -14,6 +14,7 @@ from aevlp.damp.options import DampOptions
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings
 from aevlp.data.dataset import Split
+from aevlp.data.fingerprint import DIGEST, digests
 from aevlp.data.load import load
 from aevlp.experiments.bench.baselines import bare_teacher, straightforward_views
 from aevlp.experiments.bench.images import write_images
@@ -23,6 +24,7 @@ from aevlp.experiments.demo.scenes import write_world
 from aevlp.models.teacher import load_teacher
 from aevlp.sources.damp import Damp
 from aevlp.store.fill import Job
+from aevlp.store.packs import chunks_of
 
 LARGE = 256  # views of a batch of the bare teacher
 PRECISIONS = ("int8", "fp32")
@@ -54,7 +56,7 @@ def scoring(
     settings = ViewSettings(size=side, grid=grid, overlap=damp.overlap, augment=damp.augment, seed=damp.seed)
     precision = teacher_precision("auto", device)
     scorer = Scorer(teacher, settings, mean=teacher.mean, std=teacher.std, accelerator=bench.accelerator, precision=precision)
-    job = Job(paths, [path.name for path in paths], 0)
+    job = Job(paths, digests(paths), 0)
     count, batch = images * settings.count, scorer.images_per_batch * settings.count
     against = {
         f"bare teacher, {size} views at once": bare_teacher(teacher, count, size, device)
@@ -108,19 +110,21 @@ def _measured(
     # One image per pass, so that the teacher gets exactly the views that are compared.
     scorer = Scorer(teacher, settings, mean=mean, std=std, batch_size=settings.count, accelerator=bench.accelerator)
 
-    def by_package(paths: Sequence[Path]) -> None:
-        list(scorer.embed([Job(paths, [path.name for path in paths], 0)]))
+    known = digests(paths)
+
+    def by_package(rows: slice) -> None:
+        list(scorer.embed([Job(paths[rows], known[rows], 0)]))
 
     def by_baseline() -> None:
-        for path in paths:
-            straightforward_views(path, path.name, 0, settings, mean, std)
+        for path, digest in zip(paths, known, strict=True):
+            straightforward_views(path, digest, 0, settings, mean, std)
 
     differences = []
-    for path in paths:
-        by_package([path])
-        other = straightforward_views(path, path.name, 0, settings, mean, std)
+    for row, path in enumerate(paths):
+        by_package(slice(row, row + 1))
+        other = straightforward_views(path, known[row], 0, settings, mean, std)
         differences.append(((teacher.last_pixels.cpu() - other).abs() * 255 * torch.tensor(std).view(3, 1, 1)).mean())
-    times = side_by_side(f"views {kind}", {"package": lambda: by_package(paths), "straightforward": by_baseline}, repeats)
+    times = side_by_side(f"views {kind}", {"package": lambda: by_package(slice(None)), "straightforward": by_baseline}, repeats)
     return Measurement.of(
         times.ratio("straightforward", "package"),
         f"making views, {kind}",
@@ -171,11 +175,8 @@ def _changed_labels(bench: Bench, scenes: int, repeats: int) -> Measurement:
         data = load(bench.folder / "world", config.data, bench.folder / "views")
         source = Damp(config.source_context(data.train, data.classes, bench.folder / "views", bench.accelerator), config.source)
         source.fill()
-        store = source.views.store
-        assert store is not None
         labels.append(source.labels(1).numpy())
-        shards = [store.read(0, shard) for shard in range(len(source.views.shards))]
-        embeddings.append(np.concatenate(shards).astype(np.float32))
+        embeddings.append(source.views.seen(1, np.arange(len(data.train.names))).astype(np.float32))
     differ = labels[0] != labels[1]
     positive = (labels[0] == 1) | (labels[1] == 1)
     return Measurement.of(
@@ -199,8 +200,8 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     assert store is not None
 
     def read_and_multiply() -> None:
-        for shard in range(len(source.views.shards)):
-            read = torch.from_numpy(np.load(store.path(0, shard))).to(bench.accelerator.device)
+        for pack in store.index(0).packs:
+            read = torch.from_numpy(np.load(pack.path)).to(bench.accelerator.device)
             (read.float() @ source.classes.to(read.device).T).cpu()
 
     ways = {
@@ -227,14 +228,16 @@ def _filled_source(bench: Bench, images: int, classes: int) -> Damp:
     observed = np.zeros((images, classes), np.int8)
     observed[np.arange(images), rng.integers(classes, size=images)] = 1
     files = tuple(f"{number}.jpg" for number in range(images))
-    split = Split("train", bench.folder, files, digests=files, observed=observed, truth=None)
+    split = Split("train", bench.folder, files, np.frombuffer(rng.bytes(DIGEST * images), f"S{DIGEST}"), observed, None)
     teacher = "aevlp.experiments.bench.models:DummyTeacher"
     config = build_config("default", "aevlp", {"teacher.name": teacher, "damp.draws": DRAWS})
     names = [f"class {number}" for number in range(classes)]
     source = Damp(config.source_context(split, names, bench.folder / "views", bench.accelerator), config.source)
     store = source.views.store
     assert store is not None
-    for draw, shard in store.missing(DRAWS):
-        views = rng.standard_normal((len(store.rows(shard)), *store.shape), dtype=np.float32)
-        store.write(draw, shard, (views / np.linalg.norm(views, axis=-1, keepdims=True)).astype(np.float16))
+    for draw in range(DRAWS):
+        for rows in chunks_of(images):
+            views = rng.standard_normal((len(rows), *store.shape), dtype=np.float32)
+            views /= np.linalg.norm(views, axis=-1, keepdims=True)
+            store.write(draw, split.digests[rows.start : rows.stop], views.astype(np.float16))
     return source

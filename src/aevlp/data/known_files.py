@@ -1,0 +1,106 @@
+"""The image files that earlier commands have read: their digests, and why those that cannot be read cannot.
+
+A file is known by its path, its size and the time of its last change, so that a set of known images costs a look at its folders
+and not at its bytes. The memory is one SQLite file beside the stores. Without it, everything is only slower.
+"""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from aevlp.core.threads import in_threads
+from aevlp.data.dataset import Paths
+from aevlp.data.fingerprint import DIGEST, Digests
+
+FILE = "files.sqlite"
+AT_ONCE = 500  # files of a query
+PATIENCE = 60.0  # seconds to wait for another process that writes
+_TABLE = "CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, size, changed, digest BLOB, wrong TEXT) WITHOUT ROWID"
+_ENTER = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)"
+log = logging.getLogger("aevlp")
+
+Stamps = npt.NDArray[np.int64]
+"""[N, 2]: the size of each file and the time of its last change in nanoseconds; -1 if it is not there."""
+
+
+@dataclass(frozen=True)
+class KnownFiles:
+    """The files of an image set, and what is known of them."""
+
+    paths: Paths
+    memory: Path | None  # folder of the memory; None remembers nothing
+    stamps: Stamps
+    digests: Digests  # b"" if the file is not known
+    is_readable: npt.NDArray[np.bool_]  # [N]; False if that is not known
+
+    def remember(self, unreadable: Mapping[int, str]) -> None:
+        """Remember the digests, which are all known now, and why some images cannot be read."""
+        rows = np.flatnonzero(~self.is_readable)
+        entries = [
+            (key, *self.stamps[row].tolist(), self.digests[row].ljust(DIGEST, b"\0"), unreadable.get(int(row)))
+            for row, key in zip(rows, _keys(self.paths, rows), strict=True)
+            if self.digests[row]
+        ]
+        if entries:
+            _with_table(
+                self.memory, lambda table: table.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", entries)
+            )
+
+
+def recall(paths: Paths, memory: Path | None) -> KnownFiles:
+    """Return what is known of files as they are now."""
+    parts = [range(first, min(first + AT_ONCE, len(paths))) for first in range(0, len(paths), AT_ONCE)]
+    stamps = np.concatenate([np.empty((0, 2), np.int64), *in_threads(lambda part: _stamps(paths, part), parts, None)])
+    found = KnownFiles(paths, memory, stamps, np.zeros(len(paths), f"S{DIGEST}"), np.zeros(len(paths), bool))
+
+    def look_up(table: sqlite3.Connection) -> None:
+        for part in parts:
+            row_of = dict(zip(_keys(paths, part), part, strict=True))
+            marks = ",".join("?" * len(row_of))
+            query = f"SELECT path, size, changed, digest, wrong IS NULL FROM files WHERE path IN ({marks})"
+            for path, size, changed, digest, is_readable in table.execute(query, list(row_of)):
+                row = row_of[path]
+                if stamps[row, 0] == size and stamps[row, 1] == changed:
+                    found.digests[row], found.is_readable[row] = digest, is_readable
+
+    _with_table(memory, look_up)
+    return found
+
+
+def _stamps(paths: Paths, rows: range) -> Stamps:
+    found = np.full((len(rows), 2), -1, np.int64)
+    for index, row in enumerate(rows):
+        with suppress(OSError, ValueError):
+            state = paths[row].stat()
+            found[index] = state.st_size, state.st_mtime_ns
+    return found
+
+
+def _keys(paths: Paths, rows: Sequence[int] | npt.NDArray[np.intp]) -> list[bytes]:
+    root = paths.root.resolve()
+    return [os.fsencode(root / paths.names[row]) for row in rows]
+
+
+def _with_table(memory: Path | None, act: Callable[[sqlite3.Connection], object]) -> None:
+    """Let `act` use the table of files in one transaction, if there is one that can be used; remove a damaged one."""
+    if memory is None:
+        return
+    file = memory / FILE
+    try:
+        memory.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(file, timeout=PATIENCE)) as table, table:
+            table.execute(_TABLE)
+            act(table)
+    except (sqlite3.OperationalError, OSError) as error:  # no room, no right to write, no locks
+        log.debug("%s: %s", file, error)
+    except sqlite3.DatabaseError as error:
+        log.debug("%s: %s; it is made again", file, error)
+        with suppress(OSError):
+            file.unlink()
