@@ -34,7 +34,7 @@ def test_a_figure_from_the_command_line(capsys, monkeypatch, tmp_path, own_temp)
     found = json.loads(out.read_text())
     assert {"date", "cpu", "cores", "torch_threads"} <= set(found)
     assert {"python", "aevlp", "torch", "transformers", "numpy", "pillow"} <= set(found["versions"])
-    assert [row["figure"] for row in found["rows"]] == ["labels"] * 4
+    assert [row["figure"] for row in found["rows"]] == ["labels"] * 6
     first = found["rows"][0]
     assert first["goal"] == ">= 20,000"
     assert first["unit"] == "images/s"

@@ -23,6 +23,14 @@ def digests(paths: Sequence[Path], workers: int | None = None, progress: Callabl
     return np.array(in_threads(_digest, paths, workers, progress), dtype=f"S{DIGEST}")
 
 
+def different(digests: Digests) -> tuple[Digests, npt.NDArray[np.intp]]:
+    """Return the different digests, sorted, and the first row of each; several times as fast as `numpy.unique`."""
+    order = np.argsort(digests, kind="stable")
+    ordered = digests[order]
+    is_first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    return ordered[is_first], order[is_first]
+
+
 def set_fingerprint(names: Sequence[str], digests: Iterable[bytes]) -> str:
     """Return a hex hash of names and digests, in their order."""
     state = blake2b(digest_size=16)

@@ -83,6 +83,7 @@ def examine(paths: Paths, memory: Path | None) -> tuple[Digests, dict[int, str]]
     with progress("hashing every image", len(new)) as advance:
         known.digests[new] = digests(paths.at(new), progress=lambda _: advance(1))
     doubtful = np.flatnonzero(~known.is_readable)
-    bad = {int(doubtful[index]): reason for index, reason in bad_images(paths.at(doubtful)).items()}
+    bad = dict.fromkeys(np.flatnonzero(known.digests == b"").tolist(), "cannot be opened")
+    bad |= {int(doubtful[index]): reason for index, reason in bad_images(paths.at(doubtful)).items()}
     known.remember(bad)
     return known.digests, bad

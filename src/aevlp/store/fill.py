@@ -16,7 +16,7 @@ from accelerate.utils import gather_object
 from aevlp.core.errors import first_few
 from aevlp.core.progress import progress
 from aevlp.data.dataset import Rows, Split
-from aevlp.data.fingerprint import Digests
+from aevlp.data.fingerprint import Digests, different
 from aevlp.store.claims import Claims
 from aevlp.store.embedding_store import EmbeddingStore, older_stores
 from aevlp.store.packs import PACK, Embeddings
@@ -51,26 +51,26 @@ class Embedder(Protocol):
 
 def missing(store: EmbeddingStore, digests: Digests, draws: int) -> int:
     """Return how many embeddings of images the first `draws` draws lack; equal images count once."""
-    different = np.unique(digests)
-    return sum(int(store.missing(draw, different).sum()) for draw in range(draws))
+    once, _ = different(digests)
+    return sum(int(store.missing(draw, once).sum()) for draw in range(draws))
 
 
 def fill(store: EmbeddingStore, split: Split, draws: int, embedder: Embedder, accelerator: Accelerator) -> None:
     """Compute what the first `draws` draws lack, and the damaged packs again; return when everything is stored."""
-    different, rows = np.unique(split.digests, return_index=True)
+    once, rows = different(split.digests)
     if accelerator.is_main_process:
-        _remove_damaged(store, different, draws)
+        _remove_damaged(store, once, draws)
     accelerator.wait_for_everyone()
     before = embedder.forward_batches
     computed = _Filling(store, split, np.sort(rows), draws, embedder, accelerator).run()
     # This also waits until all processes are done.
     work: list[tuple[int, int]] = gather_object([(computed, embedder.forward_batches - before)])
     if accelerator.is_main_process:
-        store.note_use(different)
+        store.note_use(once)
     images, model = sum(ours for ours, _ in work), embedder.model
     done = f"{images:,} computed" if images else f"all in the store, no {model} pass"
     times = f" x {draws} draws" if draws > 1 else ""
-    log.info("%s embeddings: %s images%s, %s", model, f"{len(different):,}", times, done)
+    log.info("%s embeddings: %s images%s, %s", model, f"{len(once):,}", times, done)
     log.debug("store %s", store.folder)
     for process, (ours, passes) in enumerate(work if images else [], start=1):
         log.debug("process %d of %d: computed %d of %d, %d %s passes", process, len(work), ours, images, passes, model)

@@ -21,7 +21,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.locks import claim_folder
 from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
-from aevlp.data.fingerprint import Digests
+from aevlp.data.fingerprint import Digests, different
 from aevlp.data.known_files import FILE
 from aevlp.store.embedding_store import FORMAT, read_manifest, read_uses, remove_leftovers, write_uses
 from aevlp.store.packs import DrawIndex, Shape, damage_of, write_pack
@@ -83,8 +83,8 @@ def _stored(folder: Path) -> Stored:
         shape = int(manifest["views"]), int(manifest["dimension"])
     except (OSError, ValueError, TypeError, LookupError):
         return Stored(folder, "", size, last_use, unusable=DAMAGED)
-    counts = [np.unique(digests) for digests in map(_digests, indexes_of(folder, shape).values())]
-    images = len(np.unique(np.concatenate([np.empty(0, "S16"), *counts])))
+    counts = [different(digests)[0] for digests in map(_digests, indexes_of(folder, shape).values())]
+    images = len(different(np.concatenate([np.empty(0, "S16"), *counts]))[0])
     whole = sum(len(digests) == images for digests in counts)
     part = len(counts) - whole
     return Stored(folder, model, size, last_use, shape, images, f"{whole}" + (f" + {part} in part" if part else ""))
@@ -172,14 +172,19 @@ def prune(root: Path, found: Sequence[Stored], days: float | None, *, yes: bool)
         lines += line
         freed += size
     memory = [path for path in (root / FILE,) if days is not None and path.is_file() and _is_old(path.stat().st_mtime, days)]
+    lists = sorted(root.glob("readable/*.json")) if days is not None else []  # of version 0.6.0 and older
     halves = [path for path in root.glob(".*.removed") if _REMOVED.fullmatch(path.name)]
-    for paths, name in ((memory, "memory of image files"), (halves, "rest of a killed prune")):
+    for paths, name in (
+        (memory, "memory of image files"),
+        (lists, "list of readable images"),
+        (halves, "rest of a killed prune"),
+    ):
         if paths:
             freed += sum(_size(path) for path in paths)
             lines.append(f"{'removed' if yes else 'to remove'}: {len(paths)} x {name}")
     if not yes:
         return "\n".join([*lines, f"{show_size(freed)} to free; add --yes to remove" if freed else "nothing to remove"])
-    for path in [*memory, *halves]:
+    for path in [*memory, *lists, *halves]:
         _remove(path)
     for stored in stores(root):
         remove_leftovers(stored.folder)
@@ -220,7 +225,7 @@ def _unused_images(stored: Stored, days: float) -> Digests:
             if not _is_old(pack.path.stat().st_mtime, days):
                 is_old &= np.isin(pack.digests, uses["digest"])
             old.append(pack.digests[is_old])
-    return np.unique(np.concatenate(old))
+    return different(np.concatenate(old))[0]
 
 
 def _without(draw: int, index: DrawIndex, old: Digests, *, yes: bool) -> int:

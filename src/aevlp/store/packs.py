@@ -166,8 +166,11 @@ class DrawIndex:
     def find(self, digests: Digests) -> tuple[Places, Places]:
         """Return the number of the pack and the row in it of each image, int64 [N] each; -1 if it is not stored."""
         packs, rows = np.full((2, len(digests)), -1)
+        order = np.argsort(digests, kind="stable")  # a sorted search is several times as fast, sorting included
+        ordered = digests[order]
         for run in self._runs:
-            at = np.searchsorted(run.digests, digests).clip(max=len(run.digests) - 1)
-            hit = run.digests[at] == digests
-            packs[hit], rows[hit] = run.packs[at[hit]], run.rows[at[hit]]
+            at = np.searchsorted(run.digests, ordered).clip(max=len(run.digests) - 1)
+            is_here = run.digests[at] == ordered
+            at, here = at[is_here], order[is_here]
+            packs[here], rows[here] = run.packs[at], run.rows[at]
         return packs, rows

@@ -11,6 +11,7 @@ TINY: dict[str, dict[str, Any]] = {
     "predict": {**SMALL, "repeats": 2, "images": 40, "side": 32, "workers": 1, "backbone": RESNET},
     "step": {**SMALL, "repeats": 2, "images": 24, "side": 32, "workers": 1, "backbone": RESNET},
     "labels": {"repeats": 2, "images": 300, "classes": 5},
+    "store": {"repeats": 2, "images": 600},
     "int8": {"repeats": 2, "images": 2, "side": 32, "layers": 1, "scenes": 20},
     "method": {
         **SMALL,

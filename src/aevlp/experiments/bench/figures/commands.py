@@ -11,8 +11,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
+from aevlp.damp.view_embeddings import ViewKey
+from aevlp.damp.views import ViewSettings
+from aevlp.data.fingerprint import DIGEST
 from aevlp.experiments.bench.baselines import bare_model
 from aevlp.experiments.bench.images import patchwork, write_images
 from aevlp.experiments.bench.measurement import Bench, Measurement, Ratio, rates, register_figure, side_by_side
@@ -25,6 +29,8 @@ from aevlp.inference.predictor import TrainedModel
 from aevlp.models.classifier import build_classifier
 from aevlp.models.model_folder import save_classifier
 from aevlp.models.options import ModelOptions
+from aevlp.store.embedding_store import EmbeddingStore
+from aevlp.store.packs import chunks_of
 
 MOST = 1.1  # goal of growth
 LARGE = 64  # images of a batch of the bare model
@@ -115,6 +121,49 @@ def cost_of(words: Sequence[object]) -> CommandCost:
         raise RuntimeError(f"aevlp {' '.join(map(str, words))} failed:\n{done.stderr}")
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
     return CommandCost(seconds, int(done.stdout) * unit / 1e6)
+
+
+@register_figure("store", "seconds and peak memory of opening a store of a million images")
+def store(bench: Bench, *, repeats: int = 3, images: int = 1_000_000, dimension: int = 8) -> list[Measurement]:
+    """Measure the time to find every image of a large set in a store, and `aevlp store list`. Each image has one small vector."""
+    settings = ViewSettings(size=224, grid=0, overlap=0, augment=False, seed=0)
+    key = ViewKey(teacher="none", mean=(), std=(), precision="fp32", views=settings)
+    rng, root = np.random.default_rng(0), bench.folder / "views"
+    digests = np.frombuffer(rng.bytes(DIGEST * images), f"S{DIGEST}")
+    filled = EmbeddingStore(root, key, dimension=dimension)
+    for rows in chunks_of(images):
+        filled.write(0, digests[rows.start : rows.stop], np.zeros((len(rows), 1, dimension), np.float16))
+    shuffled = rng.permutation(digests)
+
+    def open_and_find() -> None:
+        if EmbeddingStore(root, key, dimension=dimension).missing(0, shuffled).any():
+            raise RuntimeError("an image is missing")
+
+    times = side_by_side("store", {"wall": open_and_find}, repeats)
+    processor = side_by_side("store", {"processor": open_and_find}, repeats, clock=time.process_time)
+    listing = [cost_of(["store", "list", "--store", root]) for _ in range(repeats)]
+    setting = {"images": images, "vectors": f"1 x {dimension}", "packs": len(chunks_of(images)), "repeats": repeats}
+    seconds, peaks = times.seconds["wall"], [cost.peak for cost in listing]
+    return [
+        Measurement.of(
+            Ratio.of(seconds),
+            f"opening a store and finding {images:,} images in it",
+            "",
+            unit="s",
+            at_most=5,
+            absolute={"s of processor time": processor.median("processor")},
+            setting=setting,
+        ),
+        Measurement.of(
+            Ratio.of(peaks),
+            f"peak memory of aevlp store list, {images:,} images",
+            "",
+            unit="MB",
+            at_most=500,
+            absolute={"s": median(cost.seconds for cost in listing)},
+            setting=setting,
+        ),
+    ]
 
 
 @register_figure("predict", "rate of predicting image files / rate of the bare model on as many images in memory")

@@ -194,8 +194,11 @@ def _changed_labels(bench: Bench, scenes: int, repeats: int) -> Measurement:
 
 @register_figure("labels", "images labelled from the store per second, and the same / reading and multiplying alone")
 def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int = 80) -> list[Measurement]:
-    """Measure the rate, and its ratio to that of the bare read and product, for a draw and for recombined draws."""
-    source = _filled_source(bench, images, classes)
+    """Measure the rate, and its ratio to that of the bare read and product.
+
+    For a draw, for recombined draws, and for a draw of the same images in another order, in which each comes from another pack.
+    """
+    source, shuffled = _filled_sources(bench, images, classes)
     store = source.views.store
     assert store is not None
 
@@ -207,12 +210,13 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     ways = {
         "a draw": lambda: source.labels(1),
         "recombined draws": lambda: source.labels(DRAWS + 1),
+        "a draw in another order": lambda: shuffled.labels(1),
         "bare": read_and_multiply,
     }
     times = side_by_side("labels", ways, repeats)
     setting = {"images": images, "classes": classes, "views": store.shape[0], "dimension": store.shape[1], "repeats": repeats}
     rows = []
-    for way in ("a draw", "recombined draws"):
+    for way in (way for way in ways if way != "bare"):
         rate, what = times.part(images, way), f"labels of {way}"
         seconds = {f"s for {VOC:,} images": VOC / rate.value}
         rows.append(Measurement.of(rate, what, "", unit="images/s", at_least=20_000, absolute=seconds, setting=setting))
@@ -222,8 +226,8 @@ def labels(bench: Bench, *, repeats: int = 5, images: int = 6000, classes: int =
     return rows
 
 
-def _filled_source(bench: Bench, images: int, classes: int) -> Damp:
-    """Return a source of labels whose store is filled with random embeddings; no image files are needed."""
+def _filled_sources(bench: Bench, images: int, classes: int) -> tuple[Damp, Damp]:
+    """Return sources of labels of images in order and shuffled, whose store has random embeddings; no files are needed."""
     rng = np.random.default_rng(0)
     observed = np.zeros((images, classes), np.int8)
     observed[np.arange(images), rng.integers(classes, size=images)] = 1
@@ -232,7 +236,10 @@ def _filled_source(bench: Bench, images: int, classes: int) -> Damp:
     teacher = "aevlp.experiments.bench.models:DummyTeacher"
     config = build_config("default", "aevlp", {"teacher.name": teacher, "damp.draws": DRAWS})
     names = [f"class {number}" for number in range(classes)]
-    source = Damp(config.source_context(split, names, bench.folder / "views", bench.accelerator), config.source)
+    source, shuffled = (
+        Damp(config.source_context(part, names, bench.folder / "views", bench.accelerator), config.source)
+        for part in (split, split.part(rng.permutation(images)))
+    )
     store = source.views.store
     assert store is not None
     for draw in range(DRAWS):
@@ -240,4 +247,4 @@ def _filled_source(bench: Bench, images: int, classes: int) -> Damp:
             views = rng.standard_normal((len(rows), *store.shape), dtype=np.float32)
             views /= np.linalg.norm(views, axis=-1, keepdims=True)
             store.write(draw, split.digests[rows.start : rows.stop], views.astype(np.float16))
-    return source
+    return source, shuffled
