@@ -78,11 +78,11 @@ def test_features_are_computed_once_for_all_runs(capsys, world, plain, tmp_path)
     second = aevlp(capsys, *words, "--out", tmp_path / "two", "--method", "gr")
     assert first.code == second.code == 0, first.err + second.err
     logs = [(tmp_path / run / "log.txt").read_text() for run in ("one", "two")]
-    assert "scored 1 of 1 shards, 2 backbone passes" in logs[0]  # as they are and flipped
+    assert "computed 64 of 64, 2 backbone passes" in logs[0]  # as they are and flipped
     assert second.err.count("no backbone pass") == 3  # train, val and test
     assert "backbone passes" not in logs[1]
     listed = aevlp(capsys, "store", "list", "--store", tmp_path / "views")
-    assert "3 stores" in listed.out
+    assert "1 store, " in listed.out
     assert aevlp(capsys, "store", "verify", "--store", tmp_path / "views").code == 0
 
 

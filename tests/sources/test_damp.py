@@ -81,7 +81,7 @@ def test_later_epochs_take_each_view_from_one_of_the_draws(make):
 
 
 def test_without_a_store_the_labels_are_the_same(make, world, tmp_path):
-    """Also where a shard ends in the middle of a batch."""
+    """Also where a pack ends in the middle of a batch."""
     stored = make()
     data = prepare(read(world), observe="single")
     config = build_config("test", "aevlp", SMALL)

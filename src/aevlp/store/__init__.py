@@ -1,1 +1,1 @@
-"""The store: embeddings on disk in shards with checksums, computed once for all runs. Views and features share it."""
+"""The store: embeddings on disk in packs with checksums, computed once for every image. Views and features share it."""

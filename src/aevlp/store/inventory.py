@@ -304,7 +304,7 @@ def table(root: Path, found: Sequence[Stored]) -> Table:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return `1 shard`, `2 shards`."""
+    """Return `1 pack`, `2 packs`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
