@@ -122,7 +122,7 @@ def test_both_with_a_model_that_has_not_seen_the_image(capsys, world, run, store
     assert len(logs) == 2
     for log in logs:  # what the teacher has seen of the whole split serves its parts
         assert log.count("no teacher pass") == 1
-        assert "draws of 32 images" in log
+        assert "16 images x 3 draws" in log
         assert not re.search(r"[1-9]\d* teacher passes", log)
 
     again = aevlp(capsys, *words, "--out", tmp_path / "again.jsonl", "--min-precision", "0.9")

@@ -62,12 +62,13 @@ def recall(paths: Paths, memory: Path | None) -> KnownFiles:
 
     def look_up(table: sqlite3.Connection) -> None:
         for part in parts:
-            row_of = dict(zip(_keys(paths, part), part, strict=True))
-            marks = ",".join("?" * len(row_of))
+            now = stamps[part.start : part.stop].tolist()
+            file_of = {key: (row, *stamp) for key, row, stamp in zip(_keys(paths, part), part, now, strict=True)}
+            marks = ",".join("?" * len(file_of))
             query = f"SELECT path, size, changed, digest, wrong IS NULL FROM files WHERE path IN ({marks})"
-            for path, size, changed, digest, is_readable in table.execute(query, list(row_of)):
-                row = row_of[path]
-                if stamps[row, 0] == size and stamps[row, 1] == changed:
+            for path, size, changed, digest, is_readable in table.execute(query, list(file_of)):
+                row, *stamp = file_of[path]
+                if stamp == [size, changed]:
                     found.digests[row], found.is_readable[row] = digest, is_readable
 
     _with_table(memory, look_up)
@@ -76,16 +77,18 @@ def recall(paths: Paths, memory: Path | None) -> KnownFiles:
 
 def _stamps(paths: Paths, rows: range) -> Stamps:
     found = np.full((len(rows), 2), -1, np.int64)
-    for index, row in enumerate(rows):
+    for index, key in enumerate(_keys(paths, rows)):
         with suppress(OSError, ValueError):
-            state = paths[row].stat()
+            state = os.stat(key)  # noqa: PTH116  to make a Path of each takes longer than to look
             found[index] = state.st_size, state.st_mtime_ns
     return found
 
 
 def _keys(paths: Paths, rows: Sequence[int] | npt.NDArray[np.intp]) -> list[bytes]:
-    root = paths.root.resolve()
-    return [os.fsencode(root / paths.names[row]) for row in rows]
+    """Return the absolute path of each file; names need not be UTF-8."""
+    root = os.fsencode(paths.root.resolve()) + b"/"
+    names = (os.fsencode(paths.names[row]) for row in rows)
+    return [name if name.startswith(b"/") else root + name for name in names]
 
 
 def _with_table(memory: Path | None, act: Callable[[sqlite3.Connection], object]) -> None:
