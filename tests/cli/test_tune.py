@@ -79,10 +79,10 @@ def test_the_recipe_leads_to_the_settings_that_were_chosen(capsys, larger, small
 
 def test_the_first_draw_is_enough_to_tune_by(capsys, world, small, tmp_path, passes):
     aevlp(capsys, "score", world, *small, "--damp.draws", "1")
-    one_draw = sum(passes)
+    assert sum(passes) > 0
     passes.clear()
     assert aevlp(capsys, "tune", world, *small, "--damp.draws", "3", "--out", tmp_path / "own.yaml").code == 0
-    assert sum(passes) == one_draw * 8 / 32  # the validation images
+    assert passes == []
     assert damp_of(tmp_path / "own.yaml")["draws"] == 3
 
 
