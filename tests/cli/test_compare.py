@@ -59,7 +59,7 @@ def test_a_sweep_trains_every_combination_once_and_can_grow(capsys, world, quick
     answer = aevlp(capsys, *words, "--methods", "an,aevlp", "--damp.top_k", "1,3")
     assert answer.code == 0, answer.err
     assert runs_in(out) == {f"{label}-{s}" for label in ("an", "aevlp-damp.top_k=1", "aevlp-damp.top_k=3") for s in (0, 1)}
-    assert sum(views) == 32 * 17  # one draw of the training images, for all of them
+    assert sum(views) == (32 + 8) * 17  # one draw of the training and validation images, for all of them
 
     rows = rows_of(out)
     assert [(row["method"], row["damp.top_k"], row["seed"]) for row in rows] == [

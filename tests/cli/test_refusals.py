@@ -216,10 +216,11 @@ def test_eval_refuses_what_does_not_fit(capsys, world, plain, tmp_path):
 
 def test_a_teacher_or_backbone_that_is_not_there(capsys, world, small, tmp_path):
     message = refused(capsys, "train", world, "--out", tmp_path / "a", *small, "--teacher", "openai/clip-vit-base-patch16")
-    assert "--teacher demo" in message
+    assert "--teacher demo is for the demo's drawings, not photos" in message
+    assert "--method gr" in message
     assert "HF_HOME" in message
     message = refused(capsys, "train", world, "--out", tmp_path / "b", *small, "--backbone", "microsoft/resnet-50")
-    assert "--backbone demo" in message
+    assert "--backbone demo is for the demo's drawings, not photos" in message
     message = refused(capsys, "train", world, "--out", tmp_path / "c", *small, "--teacher", "no.such.module:teacher")
     assert "no.such.module" in message
     assert not any((tmp_path / name).exists() for name in "abc")

@@ -47,7 +47,8 @@ def test_the_report_can_be_made_again_from_the_run_alone(capsys, run):
     before = (run / "report.html").read_bytes()
     (run / "report.html").unlink()
     answer = aevlp(capsys, "report", run)
-    assert (answer.code, answer.out) == (0, f"written: {run / 'report.html'}\n")
+    assert answer.code == 0
+    assert answer.out == f"written: {run / 'report.html'} (open it in a browser)\nnext: aevlp predict {run} PATH\n"
     assert (run / "report.html").read_bytes() == before
 
 

@@ -92,9 +92,10 @@ def test_a_result_tells_how_good_the_labels_are(capsys, world, complete, tmp_pat
 def test_eval_shows_f1_with_them_and_with_one_half(capsys, world, complete):
     labels = result_of(complete)["labels"]
     answer = aevlp(capsys, "eval", complete, world)
-    assert f"macro F1 {labels['macro_F1']:.2f} ({labels['macro_F1_at_half']:.2f} at 0.5)" in answer.out
+    assert f"macro F1 {labels['macro_F1']:.2f} ({labels['macro_F1_at_half']:.2f} at 0.5), measured" in answer.out
+    assert answer.out.endswith(f"next: aevlp predict {complete} PATH\n")
     for name, value in file_of(complete)["classes"].items():
-        (line,) = [line for line in answer.out.splitlines() if name in line]
+        (line,) = [line for line in answer.out.splitlines() if f"│ {name} " in line]
         assert f"{value:.3f}" in line
 
 
@@ -113,7 +114,11 @@ def test_incomplete_validation_labels_make_them_estimates(capsys, estimated, pla
     assert result_of(estimated)["labels"] is None
     answer = aevlp(capsys, "eval", estimated, places / "world", "--split", "val")
     assert "lower bound" in answer.out
-    assert "macro F1" in answer.out
+    own = result_of(estimated)["labels_on_val"]
+    assert own["basis"] == "estimated"
+    assert f"macro F1 {own['macro_F1']:.2f} ({own['macro_F1_at_half']:.2f} at 0.5), estimated for " in answer.out
+    assert "AP, observed only" in answer.out
+    assert "it does not tell good classes from bad ones" in " ".join(answer.out.split())
 
 
 def test_how_many_positives_there_are_can_be_said(capsys, estimated, places, tmp_path):
@@ -131,7 +136,8 @@ def test_they_are_fitted_anew_for_another_aim_and_back_again(capsys, world, run)
     written = file_of(run)
     assert (written["aim"], written["precision"]) == ("precision", 0.6)
     assert (run / "model" / "thresholds.json").read_bytes() == (run / "thresholds.json").read_bytes()
-    assert answer.out.endswith(f"written: {run}/thresholds.json\n")  # it has no page to be made anew
+    # It has no page to be written again.
+    assert answer.out.endswith(f"written: {run}/thresholds.json\nnext: aevlp predict {run} PATH\n")
     card = (run / "model" / "README.md").read_text()
     assert f"{written['classes']['red']:.4f}" in card
     assert answer.out.startswith("val: mAP")

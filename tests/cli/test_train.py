@@ -64,6 +64,41 @@ def test_a_run_folder_holds_what_the_contract_says(capsys, world, small, tmp_pat
     assert not list(run.rglob("*.part"))
 
 
+def test_a_useless_model_ends_with_a_warning_and_a_good_one_does_not(capsys, tmp_path, plain):
+    world = write_world(tmp_path / "world", train=160, test=40)
+    options = ["--method", "full", "--epochs", "6", "--train.patience", "9", "--train.max_drop", "100"]
+    rates = [["--train.learning_rate", rate, "--train.head_learning_rate", rate] for rate in ("5e-3", "1e-12")]
+    good, useless = (
+        aevlp(capsys, "train", world, "--out", tmp_path / name, *plain, *options, *rate)
+        for name, rate in zip(("good", "useless"), rates, strict=True)
+    )
+    assert (good.code, useless.code) == (0, 0)
+    result = result_of(tmp_path / "good")
+    assert result["warnings"] == []
+    assert result["baselines"]["beats_chance"]
+    assert result["baselines"]["model"] == pytest.approx(result["val_mAP"])
+    assert f"chance {result['baselines']['chance']:.2f}" in good.out
+    assert "WARNING" not in good.out
+    assert good.out.endswith(
+        f"next: aevlp predict {tmp_path}/good PATH\n      aevlp label {world} --run {tmp_path}/good --out completed.csv\n"
+    )
+    (warning,) = result_of(tmp_path / "useless")["warnings"]
+    assert "better than chance" in warning
+    assert f"WARNING: {warning}\n" in useless.out
+    assert useless.out.endswith(f"next: aevlp check {world}\n")
+    assert warning in (tmp_path / "useless" / "log.txt").read_text()
+    assert "**Warning.** This model is" in (tmp_path / "useless" / "model" / "README.md").read_text()
+
+
+def test_a_model_is_compared_with_its_teacher(capsys, world, small, tmp_path):
+    answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *small)
+    baselines = result_of(tmp_path / "run")["baselines"]
+    assert baselines["teacher"] > 80  # the teacher of colours is a good one
+    assert baselines["teacher"] > baselines["model"]
+    assert baselines["beats_teacher"] is False
+    assert f"the teacher alone {baselines['teacher']:.2f}" in answer.out
+
+
 def test_training_learns(capsys, tmp_path, plain):
     """With all labels and a sensible rate the colours are found: the loop really trains what it evaluates."""
     world = write_world(tmp_path / "world", train=160, test=40)
@@ -126,9 +161,13 @@ def test_score_fills_the_store_that_train_reads(capsys, world, small, tmp_path, 
 
 def test_fewer_draws_than_epochs_are_recombined(capsys, world, small, tmp_path, passes):
     aevlp(capsys, "score", world, *small, "--damp.draws", "1")
-    one_draw = len(passes)
+    splits = [row["split"] for row in csv.DictReader((world / "labels.csv").open())]
+    val = round(0.2 * splits.count("train"))
+    images = {"train": splits.count("train") - val, "val": val}
+    assert sum(passes) == images["train"] + images["val"]
+    passes.clear()
     assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--damp.draws", "2").code == 0
-    assert len(passes) - one_draw == one_draw * 32 // 40  # eight of the images are not trained on
+    assert sum(passes) == images["train"]  # the second draw; one of the validation images is enough
     assert result_of(tmp_path / "run")["pseudo_labels"]["recall"] > 0
 
 
@@ -173,7 +212,9 @@ def test_incomplete_labels_make_validation_a_lower_bound(capsys, tmp_path, small
     result = result_of(tmp_path / "run")
     assert result["mAP"] is None
     assert result["labels"] is None
-    assert "F1" not in answer.out
+    own = result["labels_on_val"]
+    said = f"macro F1 {own['macro_F1']:.2f} on val, estimated for {own['labels_per_image']:.2f} labels per image"
+    assert f"{said} ({own['macro_F1_at_half']:.2f} at 0.5)" in answer.out
     assert json.loads((tmp_path / "run" / "thresholds.json").read_text())["basis"] == "estimated"
     assert result["val_labels"] == "incomplete"
     assert result["pseudo_labels"]["precision"] is None

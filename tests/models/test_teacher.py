@@ -355,6 +355,14 @@ def test_an_empty_tokenizer_is_refused_whatever_the_texts(clip: Path):
         assert str(clip) in str(caught.value)
 
 
+@pytest.mark.parametrize("texts", [["a photo of a dog.", "a photo of a bird."], ["a sketch of a car", "a sketch of a dog"]])
+def test_the_demos_teacher_says_which_words_it_knows(texts):
+    teacher = load_teacher("demo", CPU)
+    with pytest.raises(UserError, match=r"knows only the words of the demo's drawings .* not .*dog.*; it is not for photos"):
+        teacher.encode_texts(texts)
+    assert len(teacher.encode_texts(["a sketch of a car", "a sketch of a cat"])) == 2  # all classes are known
+
+
 def test_texts_with_the_same_ids_are_named(siglip: Path):
     says = f"the tokenizer in {siglip} gives the same ids to 'a wolf' and 'a fox': its files .* are likely missing"
     with pytest.raises(UserError, match=says):

@@ -15,7 +15,7 @@ from aevlp.reports import collect
 from aevlp.reports import evidence as module
 from aevlp.reports.collect import collect_evidence
 from aevlp.reports.evidence import Evidence, read_evidence, write_evidence
-from aevlp.training.evaluate import probabilities, ranking_metrics
+from aevlp.training.evaluate import evaluate, probabilities, ranking_metrics
 from aevlp.training.finalize import FinalEvaluation
 from aevlp.training.inputs import as_files
 from aevlp.training.thresholds import fit_thresholds
@@ -31,7 +31,8 @@ def collected(config, data, setup, accelerator, split=None):
         found, split.evaluation_labels, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
     )
     trained: Any = SimpleNamespace(setup=replace(setup, config=config, data=data), inputs=inputs)
-    return collect_evidence(trained, FinalEvaluation(setup.classifier, limits, split, found, None)), found, limits
+    metrics = evaluate(found, split, data.classes, limits.above(found), limits.positives)
+    return collect_evidence(trained, FinalEvaluation(setup.classifier, limits, split, found, None, metrics, None)), found, limits
 
 
 @pytest.fixture(scope="module")

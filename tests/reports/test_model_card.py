@@ -104,11 +104,11 @@ def test_figures_are_those_of_the_result(carded):
     text = card_of(carded()).text
     rows = cells(text)
     for row in (
-        ["test", "mAP", "72.28"],
-        ["test", "mAP over the classes that have a positive", "74.50"],
-        ["test", "macro F1, with the thresholds fitted in training", "66.60"],
-        ["test", "macro F1 with 0.5 as the threshold", "12.30"],
-        ["validation", "mAP", "71.12"],
+        ["test", "mAP", "measured", "72.28"],
+        ["test", "mAP over the classes that have a positive", "measured", "74.50"],
+        ["test", "macro F1, with the thresholds fitted in training", "measured", "66.60"],
+        ["test", "macro F1 with 0.5 as the threshold", "measured", "12.30"],
+        ["validation", "mAP", "measured", "71.12"],
         ["epochs", "8; the model is that of epoch 7"],
         ["backbone", "microsoft/resnet-50"],
         ["teacher", "clip (not on the hub)"],
@@ -132,12 +132,26 @@ def test_thresholds_are_those_of_the_run(carded):
 def test_what_is_not_sure_is_said(carded, tmp_path):
     run = carded()
     assert "lower bound" not in card_of(run).text
+    assert "Warning" not in card_of(run).text
     run.thresholds.write_text(run.thresholds.read_text().replace('"basis": "complete"', '"basis": "estimated"'))
-    run.write_result({**RESULT, "val_labels": "incomplete", "mAP": None, "labels": None})
+    warned = "This model is no better than chance: do not use it."
+    own = {"basis": "estimated", "labels_per_image": 1.5, "macro_F1": 31.0, "macro_F1_at_half": 32.0}
+    baselines = {"chance": 70.5, "teacher": 72.5}
+    changes = {"val_labels": "incomplete", "mAP": None, "labels": None, "labels_on_val": own, "baselines": baselines}
+    run.write_result({**RESULT, **changes, "warnings": [warned]})
     write_card(run)
     text = card_of(run).text
-    assert ["validation", "mAP of observed labels (a lower bound)", "71.12"] in cells(text)
-    assert "20 validation images with incomplete labels, so they are estimates" in text
+    bound, estimated = "observed labels only: a lower bound", "estimated for 1.50 labels per image"
+    for row in (
+        ["validation", "mAP", bound, "71.12"],
+        ["validation", "mAP of chance", bound, "70.50"],
+        ["validation", "mAP of its teacher alone", bound, "72.50"],
+        ["validation", "macro F1, with the thresholds fitted in training", estimated, "31.00"],
+        ["validation", "macro F1 with 0.5 as the threshold", estimated, "32.00"],
+    ):
+        assert row in cells(text)
+    assert text.index(f"> **Warning.** {warned}") < text.index("A multi-label image classifier")
+    assert "20 validation images with incomplete labels: they are estimated" in text
     assert "The validation labels are incomplete" in text
     assert "not tested on images other than those it was selected on" in text
     assert "There was no test split" in text

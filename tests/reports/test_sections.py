@@ -70,15 +70,53 @@ def test_incomplete_labels_are_said_to_be(tmp_path, image):
     limits = thresholds(CLASSES, basis="estimated", calibration=None)
     unknown: dict[str, Any] = dict.fromkeys(("mAP", "mAP_present", "per_class_AP", "labels"))
     images = {"train": 1600, "val": 60}
-    page = read(write_run(tmp_path / "run", made, limits, **unknown, val_labels="incomplete", images=images))
-    assert "an mAP of 62.49 on 60 validation images (measured on observed labels only: a lower bound)" in page.text
+    own: dict[str, Any] = {
+        "basis": "estimated",
+        "labels_per_image": 1.5,
+        "macro_F1": 31.25,
+        "precision": 33.0,
+        "recall": 34.0,
+        "macro_F1_at_half": 32.5,
+    }
+    unknown |= {"labels_on_val": own, "val_labels": "incomplete", "images": images}
+    page = read(write_run(tmp_path / "run", made, limits, **unknown))
+    assert "an mAP of 62.49 of observed labels (a lower bound)" in page.text
+    assert "an estimated macro F1 of 31.25 on 60 validation images" in page.text
+    assert "estimated from observed validation labels, for 1.50 labels per image; 32.50 at 0.5" in page.text
     assert "an estimate of 1.75 labels per image" in page.text
     assert "Left out: this needs validation or test images with complete labels" in section(page, "reliability").text
     assert "whether they are correct is not known" in section(page, "found").text
     assert "those that the trained model doubts most" in section(page, "teacher").text
     assert "Test mAP" not in page.text
-    measured = section(page, "classes").all("tbody")[0].all("tr")[0].all("data")[0]
-    assert float(measured.attributes["value"]) == made.ap.max()
+
+
+def test_classes_are_not_ranked_by_incomplete_labels(tmp_path, image):
+    made = evidence(CLASSES, image, split="val", is_complete=False, reliability=None)
+    made = replace(made, observed=np.array([5, 9, 7, 1, 3, 0]), support=np.zeros(6, int))
+    unknown: dict[str, Any] = dict.fromkeys(("mAP", "mAP_present", "per_class_AP", "labels"))
+    page = read(write_run(tmp_path / "run", made, **unknown, val_labels="incomplete"))
+    assert made.worst  # there would be lists of the best and the worst
+    for word in ("best class", "Best classes", "Worst classes", "best third", "the worst AP"):
+        assert word not in page.text
+    assert "precision needs complete labels" in section(page, "curves").text
+    classes = section(page, "classes")
+    heads = [head.text.strip() for head in classes.all("thead")[0].all("button")]
+    assert "AP, observed labels only" in heads
+    assert "F1" not in heads
+    assert not classes.all("th", **{"aria-sort": "descending"})
+    names = [row.all("th")[0].text for row in classes.all("tbody")[0].all("tr")]
+    assert names == [CLASSES[c] for c in (1, 2, 0, 4, 3, 5)]
+
+
+def test_warnings_stand_above_the_first_figure(tmp_path, image):
+    warned = "This model is no better than chance: do not use it."
+    baselines = {"labels": "complete", "model": 16.2, "chance": 16.9, "teacher": 41.5}
+    page = read(write_run(tmp_path / "run", evidence(CLASSES, image), warnings=[warned], baselines=baselines))
+    (warning,) = page.all("p", class_="warning")
+    assert warning.text == f"Warning. {warned}"
+    assert page.text.index(warned) < page.text.index("reaches an mAP")
+    assert "its validation mAP is 16.2, that of chance is 16.9 and that of its teacher alone 41.5." in page.text
+    assert not read(write_run(tmp_path / "good", evidence(CLASSES, image))).all("p", class_="warning")
 
 
 def test_a_test_split_shows_its_reliability_without_a_calibration(tmp_path, image):

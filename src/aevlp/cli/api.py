@@ -57,7 +57,10 @@ def train(
     resumed = folder.config if resume and folder.config.is_file() else None
     with _logging():
         config = _config(_given(named, options), resumed)
-        return RunResult(train_run(config, Path(data), folder, resume=resume, overwrite=overwrite), folder)
+        result = RunResult(train_run(config, Path(data), folder, resume=resume, overwrite=overwrite), folder)
+        for warning in result.warnings:
+            logging.getLogger("aevlp").warning("warning: %s", warning)
+        return result
 
 
 def label(

@@ -44,3 +44,4 @@ def bench(argv: Sequence[str]) -> None:
     show(table(measured))
     if given.out is not None:
         write_json(given.out, record(measured))
+        show(f"written: {given.out}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 from aevlp.data.load import DataOptions
 
 
@@ -25,3 +25,7 @@ def check(argv: Sequence[str]) -> None:
     show(render(report))
     if report.problems:
         raise UserError(f"{path}: {'; '.join(report.problems)}")
+    has_labels = any(report.examples.values())
+    options = [word for word in argv if word != str(path)]
+    command = ["train", path, "--out", "runs/first"] if has_labels else ["label", path, "--out", "completed.csv"]
+    show(next_steps([*command, *options]))

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 from aevlp.cli.arguments import swept
+from aevlp.config.methods import find_method
 from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, results_table
-from aevlp.core.errors import UserError
+from aevlp.core.errors import UserError, first_few
 from aevlp.core.options import AtLeast, Options, Parser, options_of
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 
 log = logging.getLogger("aevlp")
 
@@ -46,13 +47,19 @@ def compare(argv: Sequence[str]) -> None:
     check_sweep_folder(given.out, trials)
     outcomes = run_sweep(sweep, trials, given.data, given.out, jobs=options.jobs)
     caption = f"every run: {given.out / RESULTS}; report: {given.out / 'report.html'}"
-    print_outcomes(sweep, outcomes, title=str(given.data), caption=caption)
+    print_outcomes(sweep, outcomes, given.out, title=str(given.data), caption=caption)
 
 
-def print_outcomes(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, title: str, caption: str) -> None:
-    """Print the table of a sweep; exit with an error if a training failed."""
+def print_outcomes(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], out: Path, *, title: str, caption: str) -> None:
+    """Print the table of a sweep whose runs are in `out`, and its warnings; exit with an error if a training failed."""
     show(results_table(sweep, outcomes, title=title, caption=caption))
+    done = [(trial, outcome) for trial, outcome in outcomes if not isinstance(outcome, Failure)]
+    if warned := [trial.name for trial, outcome in done if outcome.get("warnings")]:
+        show(f"warning: not better than chance, or than the teacher alone: {first_few(warned, 5)}; see the report")
     exit_on_failures(((trial.name, outcome) for trial, outcome in outcomes), "trainings")
+    rivals = [pair for pair in done if not find_method(pair[0].method).loss.needs_truth] or done
+    best = max(rivals, key=lambda pair: pair[1]["val_mAP"])[0].name  # as a user would choose: not by the test images
+    show(next_steps(["predict", out / best, "PATH"]))
 
 
 def exit_on_failures(outcomes: Iterable[tuple[str, object]], noun: str) -> None:

@@ -37,4 +37,4 @@ def demo(argv: Sequence[str]) -> None:
 
     sweep, outcomes = run_demo(given.out, given.methods.split(","), seeds, chosen)
     caption = f"everything is in {given.out}: report.html, world/ (images), views/ (store), METHOD-SEED/ (runs)"
-    print_outcomes(sweep, outcomes, title="demo world", caption=caption)
+    print_outcomes(sweep, outcomes, given.out, title="demo world", caption=caption)

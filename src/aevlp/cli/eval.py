@@ -6,7 +6,7 @@ from pathlib import Path
 from aevlp.cli.evaluation import RunArguments, add_arguments
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 
 
 def eval(argv: Sequence[str]) -> None:
@@ -28,4 +28,8 @@ def eval(argv: Sequence[str]) -> None:
     if given.probabilities is not None:
         write_probabilities(given.probabilities, asked.split.names, asked.classes, asked.found)
     thresholds = read_thresholds(file, asked.classes) if (file := arguments.run.thresholds).is_file() else None
-    show(evaluation_table(asked.found, asked.split, asked.classes, thresholds))
+    show(evaluation_table(asked.found, asked.split, asked.classes, thresholds, arguments.expected_positives))
+    if given.probabilities is not None:
+        show(f"written: {given.probabilities}")
+    run = arguments.run.path
+    show(next_steps(["predict", run, "PATH"] if thresholds else ["thresholds", run, given.data]))

@@ -53,6 +53,12 @@ class RunArguments:
         """The options of the thresholds, and the expected number of positives per image."""
         return self.options("thresholds", ThresholdOptions), self.options("train", TrainOptions).expected_positives
 
+    @property
+    def expected_positives(self) -> float | None:
+        """The expected number of positives per image: the user's, or the one that the training had; None: not known."""
+        given: float | None = self.values.get("train.expected_positives")
+        return given if given is not None else (self.run.read_result() or {}).get("expected_positives")
+
     def evaluate(self) -> SplitProbabilities:
         """Return the probabilities of the run's model on the split."""
         data, engine = self.options("data", DataOptions), self.options("", EngineOptions)

@@ -36,3 +36,4 @@ def export(argv: Sequence[str]) -> None:
     from aevlp.inference.export import export_onnx
 
     show(export_onnx(run, out).summary())
+    show(f"written: {out}")

@@ -7,7 +7,7 @@ from aevlp.config.methods import METHODS, find_method
 from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 
 
 def methods(argv: Sequence[str]) -> None:
@@ -28,3 +28,4 @@ def methods(argv: Sequence[str]) -> None:
     else:
         chosen = [find_method(name) for name in given.names] or list(METHODS.values())
         show(method_table(chosen, values, given.protocol))
+        show(next_steps(["train", "DATA", "--out", "runs/first", "--method", chosen[0].name]))

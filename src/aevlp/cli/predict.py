@@ -9,6 +9,7 @@ from aevlp.cli.arguments import options_from
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
 from aevlp.core.processes import EngineOptions
+from aevlp.core.tables import next_steps
 from aevlp.inference.image_names import STANDARD_INPUT, name_features, require_images
 from aevlp.inference.model_location import locate_model
 from aevlp.inference.options import PredictOptions
@@ -51,3 +52,5 @@ def predict(argv: Sequence[str]) -> None:
     done = predict_paths(location, given.paths, given.out, format, options, engine, calibrated=given.calibrated)
     if given.out is not None and done:
         log.info("%d images: %s", done, given.out)
+    elif done:  # on standard error: standard output has the labels
+        log.info("%s", next_steps(["predict", given.run, *given.paths, "--out", "found.csv"]))

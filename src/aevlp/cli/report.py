@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aevlp.core.options import Parser
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 from aevlp.training.run_folder import open_run
 
 
@@ -17,4 +17,4 @@ def report(argv: Sequence[str]) -> None:
 
     from aevlp.reports.run_page import write_report
 
-    show(f"written: {write_report(run)}")
+    show(f"written: {write_report(run)} (open it in a browser)\n{next_steps(['predict', run.path, 'PATH'])}")

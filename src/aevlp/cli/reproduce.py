@@ -15,7 +15,7 @@ from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
 from aevlp.config.run_options import all_options, options_for
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.options import AtLeast, Options, Parser, options_of
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 from aevlp.experiments.reproduce.targets import TARGETS, ReproduceRequest, ReproduceTarget, backbone_rows
 
 DEMO = "demo"  # of --data: the embedded world
@@ -44,6 +44,8 @@ def reproduce(argv: Sequence[str]) -> None:
     base = request.out / request.target.name
     show(f"written: {base}.md, {base}.csv, {base}.png")
     exit_on_failures(sheet.outcomes, "seeds" if request.target.kind == "labels" else "trainings")
+    if request.quick:  # it was only a trial
+        show(next_steps(["reproduce", *(word for word in argv if word != "--quick")]))
 
 
 def read_request(argv: Sequence[str]) -> ReproduceRequest:

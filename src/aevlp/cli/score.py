@@ -6,9 +6,8 @@ from pathlib import Path
 from aevlp.cli.arguments import configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
+from aevlp.core.tables import next_steps, show
 from aevlp.data.load import load
-from aevlp.sources.damp import Damp
-from aevlp.sources.vlpl import Vlpl
 from aevlp.store.location import store_root
 
 
@@ -32,5 +31,5 @@ def score(argv: Sequence[str]) -> None:
     context = config.source_context(data.train, data.classes, root, make_accelerator(config.engine), data.val)
     source = config.method.source.make(context, config.source)
     source.fill()
-    if isinstance(source, Damp | Vlpl):
-        source.views.at(data.val, source.views.draws).fill()
+    source.scores(data.val)  # label needs them, and train compares its model with them
+    show(f"the teacher's embeddings: {root}\n{next_steps(['train', *argv, '--out', 'runs/first'])}")

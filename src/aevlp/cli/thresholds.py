@@ -6,7 +6,7 @@ from dataclasses import replace
 from aevlp.cli.evaluation import RunArguments, add_arguments
 from aevlp.config.run_options import ThresholdOptions, TrainOptions
 from aevlp.core.options import Parser, options_of
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 
 
 def thresholds(argv: Sequence[str]) -> None:
@@ -29,6 +29,6 @@ def thresholds(argv: Sequence[str]) -> None:
     fitted = thresholds_for(asked.split, asked.classes, asked.found, *options)
     write_thresholds(run, fitted)
     write_card(run)
-    show(evaluation_table(asked.found, asked.split, asked.classes, fitted))
-    page = f" (aevlp report {run.path} writes the page again)" if run.report.is_file() else ""
-    show(f"written: {run.thresholds}{page}")
+    show(evaluation_table(asked.found, asked.split, asked.classes, fitted, arguments.expected_positives))
+    page = [["report", run.path]] if run.report.is_file() else []
+    show(f"written: {run.thresholds}\n{next_steps(*page, ['predict', run.path, 'PATH'])}")

@@ -7,7 +7,7 @@ from typing import Any
 from aevlp.cli.arguments import configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 from aevlp.training.run_folder import RunFolder
 
 RESUME_OR_OVERWRITE = "--resume and --overwrite exclude each other: leave one out"
@@ -29,18 +29,33 @@ def train(argv: Sequence[str]) -> None:
     from aevlp.experiments.train import train_run
 
     result = train_run(config, given.data, RunFolder(given.out), resume=given.resume, overwrite=given.overwrite)
-    show(_summary(result, given.out))
+    show(_summary(result, given.out, given.data))
 
 
-def _summary(result: dict[str, Any], out: Path) -> str:
-    """Describe a finished run in a few lines."""
+def _summary(result: dict[str, Any], out: Path, data: Path) -> str:
+    """Describe a finished run in a few lines: its figures, warnings and files, and what to do next."""
     bound = "" if result["val_labels"] == "complete" else " (of observed labels: a lower bound)"
+    baselines = result.get("baselines") or {}  # runs of 0.6.0 have neither them nor warnings
+    beside = {"chance": baselines.get("chance"), "the teacher alone": baselines.get("teacher")}
+    others = ", ".join(f"{name} {value:.2f}" for name, value in beside.items() if value is not None)
     lines = [
-        f"{result['method']}, best epoch {result['best_epoch']} of {result['epochs']}: val mAP {result['val_mAP']:.2f}{bound}"
+        f"{result['method']}, best epoch {result['best_epoch']} of {result['epochs']}: "
+        f"val mAP {result['val_mAP']:.2f}{bound}{'; ' if others else ''}{others}"
     ]
     if result["mAP"] is not None:
         lines.append(f"test mAP {result['mAP']:.2f}")
         if abs(result["mAP"] - result["mAP_present"]) > 1e-9:
             lines[-1] += f" ({result['mAP_present']:.2f} over the classes that have a positive there)"
-        lines.append(f"labels by thresholds: macro F1 {result['labels']['macro_F1']:.2f} on test")
-    return "\n".join([*lines, f"model and figures: {out}"])
+    found, split = (result["labels"], "test") if result["labels"] else (result.get("labels_on_val"), "val")
+    if found:
+        basis = found.get("basis", "measured")
+        half = f"{found['macro_F1_at_half']:.2f} at 0.5"
+        if basis == "estimated":
+            basis += f" for {found['labels_per_image']:.2f} labels per image"
+        lines.append(f"labels by thresholds: macro F1 {found['macro_F1']:.2f} on {split}, {basis} ({half})")
+    warnings = result.get("warnings") or []
+    lines += [f"WARNING: {text}" for text in warnings]
+    report = RunFolder(out).report
+    lines.append(f"model and figures: {out}{f'; report: {report}' if report.is_file() else ''}")
+    use = [["predict", out, "PATH"], ["label", data, "--run", out, "--out", "completed.csv"]]
+    return "\n".join([*lines, next_steps(*([["check", data]] if warnings else use))])

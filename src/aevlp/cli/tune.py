@@ -15,7 +15,7 @@ from aevlp.config.recipe import recipe_text
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_text
 from aevlp.core.options import Parser
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 from aevlp.damp.options import DampOptions
 from aevlp.data.dataset import Split
 from aevlp.data.load import load
@@ -66,7 +66,7 @@ def tune(argv: Sequence[str]) -> None:
     values = config.as_recipe()
     values["damp"] |= {**asdict(tuning.chosen[0]), "tune": False}
     write_text(given.out, recipe_text(values, f"use it: aevlp train {given.data} --out RUN --recipe {given.out}"))
-    show(f"written: {given.out}; use it with --recipe {given.out}")
+    show(f"written: {given.out}\n{next_steps(['train', given.data, '--out', 'runs/first', '--recipe', given.out])}")
 
 
 def _on_training_images(source: Damp, tuning: Tuning, train: Split) -> str:

@@ -1,8 +1,9 @@
 """Text and tables for people, on standard output."""
 
 import os
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +18,12 @@ def show(what: Any) -> None:
         return
     with stop_on_closed_pipe():
         print(what if isinstance(what, str) else _drawn(what), flush=True)
+
+
+def next_steps(*commands: Sequence[object]) -> str:
+    """Return a line for each command that people mostly give next, as they would type it; the first begins with `next:`."""
+    lines = [shlex.join(["aevlp", *map(str, command)]) for command in commands]
+    return "\n".join(f"{'     ' if position else 'next:'} {line}" for position, line in enumerate(lines))
 
 
 def _drawn(table: Any) -> str:

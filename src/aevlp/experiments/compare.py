@@ -290,4 +290,5 @@ def _in_short(trial: Trial, outcome: Outcome) -> str:
     if isinstance(outcome, Failure):
         return f"failed: {trial.name}: {outcome.line}"
     split, value = ("val", outcome["val_mAP"]) if outcome["mAP"] is None else ("test", outcome["mAP"])
-    return f"done: {trial.name}, {split} mAP {value:.2f}"
+    warned = "".join(f"; warning: {text}" for text in outcome.get("warnings") or ())
+    return f"done: {trial.name}, {split} mAP {value:.2f}{warned}"

@@ -48,6 +48,11 @@ class RunResult(dict[str, Any]):
         found: dict[str, float | None] | None = self["per_class_AP"]
         return found
 
+    @property
+    def warnings(self) -> list[str]:
+        """The reasons not to rely on this model, as sentences; none for a good one."""
+        return list(self.get("warnings") or [])
+
     def load(self, **options: Any) -> TrainedModel:
         """Return the trained model; the options are those of `aevlp.load`."""
         return load(self.folder, **options)
@@ -55,15 +60,18 @@ class RunResult(dict[str, Any]):
     def __repr__(self) -> str:
         test = "" if self.mAP is None else f", test mAP {self.mAP:.2f}"
         epochs = f"best epoch {self.best_epoch} of {self['epochs']}"
-        return f"<RunResult of {self.method}: {epochs}, val mAP {self.val_mAP:.2f}{test}; folder {self.folder}>"
+        warned = "".join(f"; warning: {text}" for text in self.warnings)
+        return (
+            f"<RunResult of {self.method}: {epochs}, val mAP {self.val_mAP:.2f}{self._bound}{test}; folder {self.folder}{warned}>"
+        )
 
     def _repr_html_(self) -> str:
         """Return the figures, a few images with a label that the model found, and a link to the report, for notebooks."""
-        bound = "" if self["val_labels"] == "complete" else " (of observed labels: a lower bound)"
         figures = {
+            **({"warning": " ".join(self.warnings)} if self.warnings else {}),
             "method": self.method,
             "best epoch": f"{self.best_epoch} of {self['epochs']}",
-            "validation mAP": f"{self.val_mAP:.2f}{bound}",
+            "validation mAP": f"{self.val_mAP:.2f}{self._bound}",
             "test mAP": "-" if self.mAP is None else f"{self.mAP:.2f}",
             "folder": str(self.folder),
         }
@@ -71,6 +79,10 @@ class RunResult(dict[str, Any]):
         link = f'<a href="{escape(self.report.absolute().as_uri())}">report</a>' if self.report else "no report was written"
         samples = "".join(f"<figure>{image}<figcaption>{escape(label)}</figcaption></figure>" for image, label in self._samples())
         return f'<table>{rows}</table><div style="display:flex;flex-wrap:wrap;gap:8px">{samples}</div><p>{link}</p>'
+
+    @property
+    def _bound(self) -> str:
+        return "" if self["val_labels"] == "complete" else " (of observed labels: a lower bound)"
 
     def _samples(self) -> list[tuple[str, str]]:
         """Return (image element, found label) of the first examples of the report whose files can still be read."""

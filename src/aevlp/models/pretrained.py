@@ -168,9 +168,11 @@ def _snapshot(name: str, role: str) -> Path:
         elif isinstance(error, hub_errors.RepositoryNotFoundError):
             why = "no such folder here and no such model on the hub (a private one needs `hf auth login`)"
         else:
+            without = ", or train without a teacher: --method gr" if role == "teacher" else ""
             why = (
                 f"{cache}, and it could not be fetched from the hub ({one_line(error)}); give a folder with the "
-                f"checkpoint, or set HF_HOME to a cache that has it, or use the demo {role}: --{role} demo"
+                f"checkpoint, or set HF_HOME to a cache that has it{without} "
+                f"(--{role} demo is for the demo's drawings, not photos)"
             )
         raise UserError(f"--{role} {name}: {why}") from error
     if problem := _problem(folder, role):

@@ -17,9 +17,9 @@ from tokenizers import Regex, normalizers
 from torch import Tensor, nn
 from torch.ao import quantization
 
-from aevlp.core.errors import UserError, one_line
+from aevlp.core.errors import UserError, first_few, one_line
 from aevlp.models.image_settings import are_three_numbers, image_settings
-from aevlp.models.pretrained import Checkpoint, local_checkpoint, quiet_loading
+from aevlp.models.pretrained import DEMO_CLIP, Checkpoint, local_checkpoint, quiet_loading
 
 TEXTS_AT_ONCE = 256
 
@@ -119,6 +119,8 @@ class ClipTeacher:
         seen: dict[tuple[int, ...], str] = {}
         where = f"the tokenizer in {self._folder}"
         likely = "its files (tokenizer.json, or vocab.json with merges.txt) are likely missing or not the model's"
+        if self._folder == DEMO_CLIP:
+            self._refuse_unknown_words(texts, tokens)
         for text, ids in zip(texts, tokens, strict=True):
             if text.strip() and special.issuperset(ids):
                 raise UserError(f"{where} has no tokens for {text!r}: {likely}")
@@ -129,6 +131,17 @@ class ClipTeacher:
                 raise UserError(f"{where} gives the same ids to {twin!r} and {text!r}: {likely}")
             if twin != text:
                 log.warning("the teacher reads %r and %r as the same text", twin, text)
+
+    def _refuse_unknown_words(self, texts: list[str], tokens: list[list[int]]) -> None:
+        """Refuse texts with a word that the demo's tokenizer does not know; a template's own words may be unknown to it."""
+        counts = [ids.count(self._tokenizer.unk_token_id) for ids in tokens]
+        are_distinct = len(set(map(tuple, tokens))) == len(set(map(_letters, texts)))
+        usual = min(counts, default=0) if are_distinct else 0
+        if unknown := [text for text, count in zip(texts, counts, strict=True) if count > usual]:
+            raise UserError(
+                "--teacher demo: knows only the words of the demo's drawings (car, cat, clock, umbrella and the like), and not "
+                f"{first_few(map(repr, unknown))}; it is not for photos: name a CLIP-like model, by its hub name or folder"
+            )
 
     def _tokens(self, texts: list[str]) -> dict[str, Tensor]:
         """Return the inputs of the text encoder, padded as in its training."""

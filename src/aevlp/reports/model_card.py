@@ -90,6 +90,7 @@ def write_card(run: RunFolder) -> None:
         options=facts.options,
         settings=_settings(facts),
         metrics=_metrics(facts),
+        warnings=[escape(text) for text in facts.result.get("warnings") or []],
         thresholds=found,
         aim=AIMS.get(found.aim, found.aim).format(found.precision or 0) if found else None,
         splits=SPLITS,
@@ -168,19 +169,27 @@ def _settings(facts: RunFacts) -> dict[str, str]:
     return rows
 
 
-def _metrics(facts: RunFacts) -> list[tuple[str, str, float]]:
-    """Return (split, name, percent) of all known metrics."""
-    result = facts.result
-    labels = result.get("labels") or {}
-    rows = []
+def _metrics(facts: RunFacts) -> list[tuple[str, str, str, float]]:
+    """Return (split, name, basis, percent) of all known metrics."""
+    result, rows = facts.result, []
     if facts.tested:
-        rows.append(("test", "mAP", result["mAP"]))
+        rows.append(("test", "mAP", "measured", result["mAP"]))
         if (present := result.get("mAP_present")) is not None and abs(present - result["mAP"]) > 1e-9:
-            rows.append(("test", "mAP over the classes that have a positive", present))
-        rows += [("test", text, labels[name]) for name, text in LABEL_METRICS.items() if labels.get(name) is not None]
+            rows.append(("test", "mAP over the classes that have a positive", "measured", present))
+    split, labels = ("test", result.get("labels")) if facts.tested else ("validation", result.get("labels_on_val"))
+    labels = labels or {}
+    basis = labels.get("basis", "measured")
+    if basis == "measured" and not facts.tested:
+        basis = "measured on the images that the thresholds were fitted on"
+    elif basis == "estimated":
+        basis = f"estimated for {labels['labels_per_image']:.2f} labels per image"
+    rows += [(split, text, basis, labels[name]) for name, text in LABEL_METRICS.items() if labels.get(name) is not None]
     if result.get("val_mAP") is not None:
-        bound = "" if facts.has_complete_validation else " of observed labels (a lower bound)"
-        rows.append(("validation", f"mAP{bound}", result["val_mAP"]))
+        basis = "measured" if facts.has_complete_validation else "observed labels only: a lower bound"
+        rows.append(("validation", "mAP", basis, result["val_mAP"]))
+        for name, text in (("chance", "mAP of chance"), ("teacher", "mAP of its teacher alone")):
+            if (value := (result.get("baselines") or {}).get(name)) is not None:
+                rows.append(("validation", text, basis, value))
     return rows
 
 

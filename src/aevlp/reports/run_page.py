@@ -65,7 +65,12 @@ def _page(result: Result, history: History, evidence: Evidence, thresholds: Thre
         "run.html.j2",
         title=_title(result),
         result=result,
-        labels=result.get("labels") or {},  # F1, precision and recall with the thresholds
+        labels=result.get("labels") or result.get("labels_on_val") or {},  # F1, precision and recall with the thresholds
+        labels_key="labels" if result.get("labels") else "labels_on_val",
+        labels_basis=_labels_basis(result, thresholds),
+        threshold_head="threshold" if thresholds.basis == "complete" else "threshold, estimated",
+        warnings=result.get("warnings") or [],
+        baselines=result.get("baselines") or {},
         evidence=evidence,
         split=SPLIT_NAMES[evidence.split],
         split_names=SPLIT_NAMES,
@@ -95,13 +100,17 @@ class ClassMetrics:
     threshold: float
     support: int
     observed: int
+    predicted: int
     precision: float | None
     recall: float | None
     f1: float | None
 
 
 def class_metrics(result: Result, evidence: Evidence, thresholds: Thresholds) -> list[ClassMetrics]:
-    """Return a row per class, the best average precision first; of very many classes the best and the worst."""
+    """Return a row per class, the best average precision first; of very many classes the best and the worst.
+
+    Where labels are incomplete, the classes with the most observed labels come first: their average precision is not known.
+    """
     measured = result["per_class_AP"] or dict(zip(evidence.classes, evidence.ap.tolist(), strict=True))
     rows = []
     for c, name in enumerate(evidence.classes):
@@ -114,12 +123,16 @@ def class_metrics(result: Result, evidence: Evidence, thresholds: Thresholds) ->
                 threshold=thresholds.classes[name],
                 support=support,
                 observed=int(evidence.observed[c]),
+                predicted=predicted,
                 precision=100 * hits / predicted if predicted else None,
                 recall=100 * hits / support if support else None,
                 f1=200 * hits / (predicted + support) if predicted + support else None,
             )
         )
-    rows.sort(key=lambda row: -1.0 if row.ap is None else row.ap, reverse=True)
+    if evidence.is_complete:
+        rows.sort(key=lambda row: -1.0 if row.ap is None else row.ap, reverse=True)
+    else:
+        rows.sort(key=lambda row: row.support + row.observed, reverse=True)
     half = MOST_ROWS // 2
     return rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
 
@@ -142,7 +155,7 @@ def _charts(
                 ("best", "Best classes" if evidence.worst else "Classes", evidence.best),
                 ("worst", "Worst classes", evidence.worst),
             )
-            if curves
+            if curves and evidence.is_complete
         ],
         "reliability": _reliability(evidence, thresholds),
     }
@@ -151,7 +164,8 @@ def _charts(
         ("positives", "positives", evidence.histograms[:, 0]),
         ("negatives", negatives, evidence.histograms[:, 1]),
     ):
-        drawings[name] = charts.probability_histogram(name, counts, limits, thresholds.overall, what=what)
+        shown = counts if evidence.is_complete else counts[:1]  # the best and the worst third are not known
+        drawings[name] = charts.probability_histogram(name, shown, limits, thresholds.overall, what=what)
     descriptions = {
         "loss": f"The loss goes from {history[0]['loss']:.4f} to {history[-1]['loss']:.4f}.",
         "val": f"The best validation mAP, {result['val_mAP']:.2f}, is that of epoch {best}.",
@@ -193,6 +207,17 @@ def _title(result: Result) -> str:
     """Return the method and the name of the image set."""
     name = PurePath(result.get("data") or "").name
     return f"{result['method']} on {name}" if name else str(result["method"])
+
+
+def _labels_basis(result: Result, thresholds: Thresholds) -> str:
+    """Return what the metrics of the predicted labels rest on, in a few words."""
+    fitted = "measured" if thresholds.basis == "complete" else "estimated"
+    if result.get("labels"):
+        return f"measured on test images; thresholds {fitted} on {SPLIT_NAMES[thresholds.split]} images"
+    own = result.get("labels_on_val") or {}
+    if own.get("basis") == "estimated":
+        return f"estimated from observed validation labels, for {own['labels_per_image']:.2f} labels per image"
+    return "measured on the validation images that the thresholds were fitted on"
 
 
 def _notes(result: Result, evidence: Evidence, thresholds: Thresholds) -> list[str]:

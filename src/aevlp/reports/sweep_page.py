@@ -69,18 +69,26 @@ def write_compare_report(out: Path, sweep: Sweep, outcomes: Sequence[tuple[Trial
     ranked = sorted((s for s in done if s.values_of(key)), key=lambda s: -(s.mean(key) or 0.0))
     shown = {setting.name: setting.values_of(key) for setting in ranked[:MOST_SETTINGS]}
     split = "test" if key == "mAP" else "validation"
+    is_complete = all(result.get("val_labels", "complete") == "complete" for setting in done for result in setting.results)
+    observed = "" if key == "mAP" or is_complete else " of observed labels"
     classes = _compare_classes(ranked[:MOST_COLUMNS])
     page = render_page(
         "sweep.html.j2",
         title=f"{len(settings)} {'settings' if sweep.varied else 'methods'} on {data.resolve().name}",
-        summary=_summary(ranked, key, split),
+        summary=_summary(ranked, key, split, observed),
         split=split,
         key=key,
         varied=sweep.varied,
         settings=[*ranked, *(setting for setting in settings if setting not in ranked)],
-        columns=_columns(done),
+        columns=_columns(done, is_complete=is_complete),
+        warnings=[
+            (f"{setting.name}, seed {result['seed']}", text)
+            for setting in settings
+            for result in setting.results
+            for text in result.get("warnings") or ()
+        ],
         failures=[(trial.name, outcome.line) for trial, outcome in outcomes if isinstance(outcome, Failure)],
-        seeds_chart=charts.seeds_per_setting("seeds", shown, label=f"{split} mAP, %") if shown else None,
+        seeds_chart=charts.seeds_per_setting("seeds", shown, label=f"{split} mAP{observed}, %") if shown else None,
         hidden=max(len(ranked) - MOST_SETTINGS, 0),
         validation_chart=charts.validation_curves("courses", [setting.val_mAP for setting in ranked]) if ranked else None,
         ranked=ranked,
@@ -128,13 +136,15 @@ def _validation_mAP(run: RunFolder) -> EpochValues:
     return [line["epoch"] for line in lines], [line["val_mAP"] for line in lines]
 
 
-def _summary(ranked: Sequence[SettingResults], key: str, split: str) -> Markup:
+def _summary(ranked: Sequence[SettingResults], key: str, split: str, observed: str) -> Markup:
     """Return the best setting and its lead in one sentence; methods that train on complete labels do not compete."""
     if not ranked:
         return Markup("No training of this sweep is finished.")
     complete = [setting for setting in ranked if find_method(setting.method).loss.needs_truth]
     rivals = [setting for setting in ranked if setting not in complete] or list(ranked)
-    text = Markup("<b>{}</b> leads with a {} mAP of <b>{}</b>").format(rivals[0].name, split, rivals[0].formatted(key))
+    text = Markup("<b>{}</b> leads with a {} mAP{} of <b>{}</b>").format(
+        rivals[0].name, split, observed, rivals[0].formatted(key)
+    )
     if len(rivals) > 1:
         gap = (rivals[0].mean(key) or 0.0) - (rivals[1].mean(key) or 0.0)
         text += Markup(", {} above {}").format(number(gap), rivals[1].name)
@@ -143,14 +153,17 @@ def _summary(ranked: Sequence[SettingResults], key: str, split: str) -> Markup:
     return text + "."
 
 
-def _columns(done: Sequence[SettingResults]) -> list[tuple[str, str, int, float]]:
+def _columns(done: Sequence[SettingResults], *, is_complete: bool) -> list[tuple[str, str, int, float]]:
     """Return (heading, key, digits, scale) of the metrics that some run has."""
     differ = any(result["mAP"] != result["mAP_present"] for setting in done for result in setting.results)
     possible = [
         ("test mAP", "mAP", 2, 1.0),
         *([("mAP over classes with a positive", "mAP_present", 2, 1.0)] if differ else []),
-        ("validation mAP", "val_mAP", 2, 1.0),
-        ("macro F1", "labels.macro_F1", 2, 1.0),
+        ("validation mAP" if is_complete else "validation mAP, observed labels only", "val_mAP", 2, 1.0),
+        ("chance", "baselines.chance", 2, 1.0),
+        ("teacher alone", "baselines.teacher", 2, 1.0),
+        ("macro F1, measured", "labels.macro_F1", 2, 1.0),
+        ("macro F1 at 0.5", "labels.macro_F1_at_half", 2, 1.0),
         *((f"pseudo-label {metric.replace('_', ' ')}", f"pseudo_labels.{metric}", 1, 100.0) for metric in FIGURES),
         ("best epoch", "best_epoch", 1, 1.0),
     ]

@@ -131,14 +131,14 @@ class Damp(Source):
 
         return self.views.labels(epoch, label)
 
-    def scores(self, split: Split) -> Tensor:
+    def scores(self, split: Split, draws: int | None = None) -> Tensor:
         """Return the teacher's scores of the images of a split, float32 [M, C]: DAMP's final scores, averaged over the draws.
 
         No observed label is used, so that all labels are scored alike.
         """
         from aevlp.damp.labels import final_scores, scores
 
-        views = self.views if split is self.context.split else self.views.at(split, self.views.draws)
+        views = self.views.at(split, draws or self.views.draws)
         views.fill()
         classes, options = self.classes.to(self.context.accelerator.device), self.options
 

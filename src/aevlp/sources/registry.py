@@ -73,6 +73,13 @@ class Source:
         """Return the pseudo-labels that are known before training, int8 [N, C]; None: there are none."""
         return None
 
+    def scores(self, split: Split, draws: int | None = None) -> Tensor | None:
+        """Return the teacher's scores of the images of a split, float32 [M, C]; None: the source asks no teacher.
+
+        They are averaged over that many draws of views (None: all), and use no observed label.
+        """
+        return None
+
     def chosen(self) -> dict[str, Any]:
         """Return option name -> value for the options that the source has chosen itself."""
         return {}

@@ -12,6 +12,8 @@ from aevlp.sources.registry import Source, SourceContext, register_source
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from aevlp.data.dataset import Split
+
 WHOLE_IMAGE = {"grid": 0, "overlap": 0.0, "augment": False, "seed": 0}
 
 
@@ -48,18 +50,19 @@ class Vlpl(Source):
 
     def fill(self) -> None:
         """Embed the images that the store lacks, and label every image."""
+        found = self.scores(self.context.split) > self.options.threshold
+        self.table = found.to(self.observed.dtype) * (self.observed == 0)
+
+    def scores(self, split: Split, draws: int | None = None) -> Tensor:
+        """Return the softmax over the cosines of the whole images of a split, float32 [M, C]."""
         from torch.nn.functional import normalize
 
         from aevlp.damp.labels import scores
 
-        self.views.fill()
+        views = self.views.at(split)
+        views.fill()
         classes = normalize(self.views.texts, dim=1).to(self.context.accelerator.device)
-
-        def label(rows: Tensor, embeddings: Tensor) -> Tensor:
-            whole, _ = scores(embeddings, classes, self.options.temperature)
-            return (whole > self.options.threshold).to(self.observed.dtype)
-
-        self.table = self.views.labels(1, label) * (self.observed == 0)
+        return views.mean_scores(lambda rows, embeddings: scores(embeddings, classes, self.options.temperature)[0])
 
     def evidence(self) -> Tensor:
         """Return the labels."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from aevlp.data.dataset import Split
+from aevlp.data.prevalence import informative_rows, positive_weight
 from aevlp.models.classifier import Classifier
 from aevlp.training.inputs import Inputs, PlainOrder
 
@@ -51,10 +53,10 @@ class LabelMetrics:
     per_class_F1: tuple[float | None, ...]
 
 
-def label_metrics(given: npt.NDArray[np.bool_], labels: npt.NDArray[np.int8]) -> LabelMetrics:
-    """Return the metrics of given labels [N, C] against labels [N, C], where 1 is positive."""
-    there = labels == 1
-    hits, claims, wanted = (given & there).sum(0), given.sum(0), there.sum(0)
+def label_metrics(given: npt.NDArray[np.bool_], positive: npt.NDArray[Any]) -> LabelMetrics:
+    """Return the metrics of given labels [N, C] against the positive ones [N, C]: bool, or the positives a cell stands for."""
+    claims, wanted = given.sum(0), positive.sum(0)
+    hits = np.minimum((given * positive).sum(0), claims)
     own = [200 * float(h) / (n + m) if n + m else None for h, n, m in zip(hits, claims, wanted, strict=True)]
     known = [value for value in own if value is not None]
     total = claims.sum() + wanted.sum()
@@ -74,17 +76,29 @@ class Metrics:
     ranking: RankingMetrics
     labels: LabelMetrics
     at_half: LabelMetrics
+    basis: Literal["measured", "estimated"]  # of `labels` and `at_half`; estimated: the true labels are not all known
 
 
 def evaluate(
     probabilities: npt.NDArray[np.floating],
-    labels: npt.NDArray[np.int8],
+    split: Split,
     classes: Sequence[str],
     given: npt.NDArray[np.bool_],
+    positives: float = 1.0,
 ) -> Metrics:
-    """Return all metrics of probabilities [N, C] and of the labels `given` [N, C] by thresholds, against labels [N, C]."""
-    at_half = label_metrics(probabilities >= 0.5, labels)
-    return Metrics(ranking_metrics(probabilities, labels, classes), label_metrics(given, labels), at_half)
+    """Return all metrics of probabilities [N, C] and of the labels `given` [N, C] by thresholds, against the labels of a split.
+
+    Where these are incomplete, the metrics of the labels are estimates for images with `positives` true labels each: an observed
+    label stands for several (`aevlp.data.prevalence`), and images of which nothing is known are left out.
+    """
+    ranking = ranking_metrics(probabilities, split.evaluation_labels, classes)
+    at_half, observed = probabilities >= 0.5, split.observed
+    if split.truth is not None:
+        there = split.truth == 1
+        return Metrics(ranking, label_metrics(given, there), label_metrics(at_half, there), "measured")
+    rows = informative_rows(observed)
+    weight = positive_weight(observed[rows], np.full(int(rows.sum()), positives))
+    return Metrics(ranking, label_metrics(given[rows], weight), label_metrics(at_half[rows], weight), "estimated")
 
 
 def over_images(

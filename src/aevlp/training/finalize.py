@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,15 @@ import numpy.typing as npt
 from aevlp.data.dataset import Split
 from aevlp.models.classifier import Classifier
 from aevlp.models.model_folder import load_classifier
+from aevlp.training.baselines import Baselines, compare_with_baselines
 from aevlp.training.evaluate import Metrics, evaluate, probabilities
-from aevlp.training.results import summarize
+from aevlp.training.results import labels_per_image, summarize
 from aevlp.training.thresholds import Thresholds, thresholds_for, write_thresholds
 
 if TYPE_CHECKING:
     from aevlp.training.run import TrainedRun
+
+log = logging.getLogger("aevlp")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class FinalEvaluation:
     split: Split  # the test split or, without one, the validation split
     probabilities: npt.NDArray[np.float32]  # [N, C] of its images
     test: Metrics | None  # None: there is no test split
+    val: Metrics
+    baselines: Baselines | None  # on the validation images; None: none of their labels is known
 
 
 def evaluate_best(trained: TrainedRun) -> FinalEvaluation:
@@ -37,16 +43,22 @@ def evaluate_best(trained: TrainedRun) -> FinalEvaluation:
     on_val = probabilities(best, trained.inputs(data.val), accelerator)
     options, expected = setup.config.thresholds, setup.config.train.expected_positives
     thresholds = thresholds_for(data.val, data.classes, on_val, options, expected)
+    positives = labels_per_image(trained.state.expected_positives, thresholds)
+    val = evaluate(on_val, data.val, data.classes, thresholds.above(on_val), positives)
+    teacher = setup.source.scores(data.val, draws=1)
+    baselines = compare_with_baselines(data.val, on_val, None if teacher is None else teacher.numpy(), setup.config.run.seed)
     if data.test is None:
-        return FinalEvaluation(best, thresholds, data.val, on_val, None)
+        return FinalEvaluation(best, thresholds, data.val, on_val, None, val, baselines)
     on_test = probabilities(best, trained.inputs(data.test), accelerator)
-    metrics = evaluate(on_test, data.test.evaluation_labels, data.classes, thresholds.above(on_test))
-    return FinalEvaluation(best, thresholds, data.test, on_test, metrics)
+    test = evaluate(on_test, data.test, data.classes, thresholds.above(on_test))
+    return FinalEvaluation(best, thresholds, data.test, on_test, test, val, baselines)
 
 
 def write_result(trained: TrainedRun, final: FinalEvaluation) -> dict[str, Any]:
     """Write `thresholds.json`, then `result.json`, which makes the run a finished one; return the content of the latter."""
-    result = summarize(trained.state, final.test)
+    result = summarize(trained.state, final.thresholds, final.test, final.val, final.baselines)
+    for warning in result["warnings"]:
+        log.debug("warning: %s", warning)  # into log.txt; the command ends with it
     if trained.setup.accelerator.is_main_process:
         write_thresholds(trained.folder, final.thresholds)
         trained.folder.write_result(result)

@@ -15,13 +15,18 @@ from rich.table import Table
 
 from aevlp.core.files import write_text
 from aevlp.data.dataset import Split
+from aevlp.training.baselines import Baselines
 from aevlp.training.evaluate import Metrics, evaluate
 from aevlp.training.state import TrainState, best_epoch
 from aevlp.training.thresholds import Thresholds
 
+OBSERVED_ONLY = "A class's AP from observed labels is low where labels are missing: it does not tell good classes from bad ones."
 
-def summarize(state: TrainState, test: Metrics | None) -> dict[str, Any]:
-    """Return the content of `result.json`: mAP and F1 in percent, pseudo-label figures 0 to 1; `test` are the test metrics."""
+
+def summarize(
+    state: TrainState, thresholds: Thresholds, test: Metrics | None, val: Metrics, baselines: Baselines | None
+) -> dict[str, Any]:
+    """Return the content of `result.json`: mAP and F1 in percent, pseudo-label figures 0 to 1."""
     config, data, history, quality = state.setup.config, state.setup.data, state.history, state.quality
     ranking = test.ranking if test else None
     best = best_epoch(history)
@@ -38,7 +43,14 @@ def summarize(state: TrainState, test: Metrics | None) -> dict[str, Any]:
         "per_class_AP": ranking.per_class_AP if ranking else None,
         "val_mAP": history[best - 1]["val_mAP"],
         "val_mAP_present": history[best - 1]["val_mAP_present"],
-        "labels": label_summary(test),
+        "labels": label_summary(test) if test else None,
+        "labels_on_val": {
+            "basis": val.basis,
+            "labels_per_image": labels_per_image(state.expected_positives, thresholds),
+            **label_summary(val),
+        },
+        "baselines": baselines.as_json() if baselines else None,
+        "warnings": [warning] if baselines and (warning := baselines.warning()) else [],
         "val_labels": "complete" if data.val.truth is not None else "incomplete",
         "pseudo_labels": quality.figures() if quality is not None else unknown,
         "expected_positives": state.expected_positives,
@@ -60,32 +72,60 @@ def summarize(state: TrainState, test: Metrics | None) -> dict[str, Any]:
     }
 
 
-def label_summary(metrics: Metrics | None) -> dict[str, float] | None:
+def label_summary(metrics: Metrics) -> dict[str, float]:
     """Return the metrics of the labels above the thresholds, in percent, and the macro F1 at 0.5 beside them."""
-    if metrics is None:
-        return None
     figures = {name: getattr(metrics.labels, name) for name in ("macro_F1", "micro_F1", "precision", "recall")}
     return {**figures, "macro_F1_at_half": metrics.at_half.macro_F1}
 
 
+def labels_per_image(expected: float | None, thresholds: Thresholds) -> float:
+    """Return the number of labels per image that an estimate rests on: the expected one or, without it, the thresholds' own."""
+    return thresholds.positives if expected is None else expected
+
+
 def evaluation_table(
-    found: npt.NDArray[np.float32], split: Split, classes: Sequence[str], thresholds: Thresholds | None
+    found: npt.NDArray[np.float32],
+    split: Split,
+    classes: Sequence[str],
+    thresholds: Thresholds | None,
+    expected_positives: float | None,
 ) -> Table:
-    """Return a table of the metrics of probabilities [N, C] of a split; with thresholds, F1 too."""
-    bound = "" if split.truth is not None else " of observed labels (a lower bound)"
-    metrics = evaluate(found, split.evaluation_labels, classes, found >= 0.5 if thresholds is None else thresholds.above(found))
+    """Return a table of the metrics of probabilities [N, C] of a split; with thresholds, F1 too.
+
+    Where the labels are incomplete, F1 is an estimate for images with `expected_positives` labels each; None: as many as the
+    thresholds were fitted for.
+    """
+    is_complete = split.truth is not None
+    given = found >= 0.5 if thresholds is None else thresholds.above(found)
+    positives = 1.0 if thresholds is None else labels_per_image(expected_positives, thresholds)
+    metrics = evaluate(found, split, classes, given, positives)
     ranking = metrics.ranking
-    title = f"{split.name}: mAP {ranking.mAP:.2f}{bound}"
-    columns = {"AP": [_shown(value) for value in ranking.per_class_AP.values()]}
+    title = f"{split.name}: mAP {ranking.mAP:.2f}{'' if is_complete else ' of observed labels (a lower bound)'}"
+    columns = {"AP" if is_complete else "AP, observed only": [_shown(value) for value in ranking.per_class_AP.values()]}
     if thresholds is not None:
-        title += f", macro F1 {metrics.labels.macro_F1:.2f} ({metrics.at_half.macro_F1:.2f} at 0.5)"
-        columns["threshold"] = [f"{value:.3f}" for value in thresholds.classes.values()]
-        columns["F1"] = [_shown(value) for value in metrics.labels.per_class_F1]
-    table = Table("class", "positives", *columns, title=title, title_justify="left")
+        title += f", macro F1 {metrics.labels.macro_F1:.2f} ({metrics.at_half.macro_F1:.2f} at 0.5), {metrics.basis}"
+        title += "" if is_complete else f" for {positives:.2f} labels per image"
+        columns["threshold" if thresholds.basis == "complete" else "threshold, estimated"] = [
+            f"{value:.3f}" for value in thresholds.classes.values()
+        ]
+        columns[f"F1, {metrics.basis}"] = [_shown(value) for value in metrics.labels.per_class_F1]
+        columns["F1 at 0.5"] = [_shown(value) for value in metrics.at_half.per_class_F1]
+    table = Table(
+        "class",
+        "positives" if is_complete else "observed positives",
+        *columns,
+        title=title,
+        title_justify="left",
+        caption_justify="left",
+    )
+    captions = []
     if ranking.mAP != ranking.mAP_present:
-        table.caption = f"mAP {ranking.mAP_present:.2f} over the classes that have a positive"
-    for name, positives, *cells in zip(classes, (split.evaluation_labels == 1).sum(0), *columns.values(), strict=True):
-        table.add_row(escape(name), str(positives), *cells)
+        captions.append(f"mAP {ranking.mAP_present:.2f} over the classes that have a positive")
+    if not is_complete:
+        captions.append(OBSERVED_ONLY)
+    table.caption = "\n".join(captions) or None
+    for name, count, *cells in zip(classes, (split.evaluation_labels == 1).sum(0), *columns.values(), strict=True):
+        table.add_row(escape(name), str(count), *cells)
     return table
 
 
