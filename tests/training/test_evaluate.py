@@ -11,7 +11,7 @@ from aevlp.training.evaluate import evaluate, label_metrics, ranking_metrics
 def split_of(observed, truth):
     """A split with these labels; its images are never read."""
     names = tuple(f"{row}.png" for row in range(len(observed)))
-    return Split("val", Path("photos"), names, names, observed, truth)
+    return Split("val", Path("photos"), names, np.array(names, "S16"), observed, truth)
 
 
 def naive_average_precision(truth, found):

@@ -19,6 +19,7 @@ from aevlp.core.options import Option, Options, Parser
 from aevlp.models.heads import HEADS
 from aevlp.training.run_folder import RunFolder, open_run
 
+DRY_RUN = "say what there is to do, how long it takes here and how much disk, and do nothing (default: false)"
 Arguments = Callable[[Parser], None]
 OptionsT = TypeVar("OptionsT", bound=Options)
 METHOD_HELP = "a name that aevlp methods lists, LOSS+SOURCE, or HEAD+either"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from aevlp.cli.arguments import configured, options_from
+from aevlp.cli.arguments import DRY_RUN, configured, options_from
 from aevlp.core.options import Option, Parser, options_of
-from aevlp.core.tables import show
+from aevlp.core.tables import next_steps, show
 from aevlp.inference.completion.formats import LABEL_FORMATS
 from aevlp.inference.completion.label import label_images
 from aevlp.inference.options import LabelOptions
@@ -18,11 +18,18 @@ def label(argv: Sequence[str]) -> None:
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
         parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+        parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
         for option in options_of("", LabelOptions):
             parser.add_option(_described(option))
 
     example = "aevlp label photos --out completed.csv"
     given, config = configured("label", label.__doc__ or "", argv, add, example=example, takes_run=True)
+    if given.dry_run:
+        from aevlp.inference.completion.estimate import estimate_labelling
+
+        show("\n".join(estimate_labelling(config, given.data, options_from(given, LabelOptions))))
+        show(next_steps(["label", *(word for word in argv if word != "--dry-run")]))
+        return
     show(label_images(config, given.data, given.out, options_from(given, LabelOptions)).summary())
 
 

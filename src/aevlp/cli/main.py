@@ -22,7 +22,7 @@ PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMET
 COMMANDS = {
     "demo": "Draw a small world, train several methods on it and print one table; nothing is downloaded.",
     "check": "Say what was understood of an image set, and what is wrong with it.",
-    "score": "Let the teacher embed the training and validation images and keep the embeddings (train does it by itself when needed).",
+    "score": "Let the teacher embed the training and validation images and keep the embeddings (train does so when needed).",
     "tune": "Choose the settings of the pseudo-labels for these images and this teacher, without training; write a recipe.",
     "train": "Train a classifier that finds all labels from images of which only some are known.",
     "compare": "Train several methods, seeds and values of options (--KEY A,B,..) on one store, and print one table.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from aevlp.cli.arguments import configured
+from aevlp.cli.arguments import DRY_RUN, configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
 from aevlp.core.tables import next_steps, show
@@ -21,13 +21,18 @@ def train(argv: Sequence[str]) -> None:
         parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
         parser.add_argument("--resume", action="store_true", help="continue the run in --out where it stopped (default: false)")
         parser.add_argument("--overwrite", action="store_true", help="replace the run in --out (default: false)")
+        parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
 
     given, config = configured("train", train.__doc__ or "", argv, add, example="aevlp train photos --out runs/first")
     if given.resume and given.overwrite:
         raise UserError(RESUME_OR_OVERWRITE)
 
-    from aevlp.experiments.train import train_run
+    from aevlp.experiments.train import estimate_run, train_run
 
+    if given.dry_run:
+        show("\n".join(estimate_run(config, given.data)))
+        show(next_steps(["train", *(word for word in argv if word != "--dry-run")]))
+        return
     result = train_run(config, given.data, RunFolder(given.out), resume=given.resume, overwrite=given.overwrite)
     show(_summary(result, given.out, given.data))
 

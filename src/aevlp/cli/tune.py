@@ -54,6 +54,7 @@ def tune(argv: Sequence[str]) -> None:
     assert isinstance(config.source, DampOptions)
     context = config.source_context(data.train, data.classes, root, accelerator, data.val)
     source = Damp(context, replace(config.source, draws=1))  # one draw is enough to tune on
+    source.check_teacher()
     source.views.fill()
     tuning = source.tuning()
     remark = "" if data.train.truth is None else _on_training_images(source, tuning, data.train)

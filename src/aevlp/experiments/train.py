@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("aevlp")
 
 
+def estimate_run(config: Config, data_path: Path) -> list[str]:
+    """Return an estimate of a training's work, in lines; nothing is trained or written."""
+    root = store_root(config.run.store)
+    data = load(data_path, config.data, root)
+    require_examples(data)
+
+    from aevlp.core.engine import make_accelerator
+    from aevlp.training.estimate import describe, describe_missing, missing_models, training_work
+    from aevlp.training.setup import prepare
+
+    if models := missing_models(config):
+        return [*describe(data, [], root)[:1], describe_missing(models)]
+    return describe(data, training_work(prepare(config, data, root, make_accelerator(config.engine))), root)
+
+
 def train_run(
     config: Config,
     data_path: Path,

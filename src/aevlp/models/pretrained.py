@@ -141,8 +141,16 @@ def _content_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _snapshot(name: str, role: str) -> Path:
-    """Return the folder of a hub repository's files: from the cache if it is complete there, else downloaded."""
+def is_on_this_machine(name: str, *, role: str) -> bool:
+    """Return whether a checkpoint needs no download: it is a folder, the demo's, or in the hub's cache."""
+    if name in ("demo", "demo-clip") or Path(name).expanduser().exists():
+        return True
+    with to_debug_log("huggingface_hub"):
+        return _cached(name, role)[0] is not None
+
+
+def _cached(name: str, role: str) -> tuple[Path | None, str]:
+    """Return the folder of a hub repository's files in the cache, or None; and why it is not there."""
     cache = f"not in the cache {constants.HF_HUB_CACHE}"
     try:
         # Only these files are asked for: one format of the weights is enough, and `_problem` checks that one is there.
@@ -150,14 +158,20 @@ def _snapshot(name: str, role: str) -> Path:
         cached = Path(snapshot_download(name, local_files_only=True, allow_patterns=wanted))
         problem = _problem(cached, role)
         if problem is None:
-            return cached
+            return cached, ""
         cache = f"its copy in the cache, {cached}, {problem}"
     except hub_errors.HFValidationError as error:
         raise UserError(f"--{role} {name}: neither a folder nor a name on the hub (owner/name)") from error
     except hub_errors.LocalEntryNotFoundError:
         pass
-    if (converted := next((folder for folder in _cached_proposals(name) if not _problem(folder, role)), None)) is not None:
-        return converted
+    return next((folder for folder in _cached_proposals(name) if not _problem(folder, role)), None), cache
+
+
+def _snapshot(name: str, role: str) -> Path:
+    """Return the folder of a hub repository's files: from the cache if it is complete there, else downloaded."""
+    folder, cache = _cached(name, role)
+    if folder is not None:
+        return folder
     try:
         folder = _download(name, role)
     except UserError:

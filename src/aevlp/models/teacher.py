@@ -61,11 +61,16 @@ def load_teacher(name: str, device: torch.device, precision: str = "fp32") -> Te
     `name` is a folder with a transformers checkpoint, a name on the hub, "demo", or `package.module:factory`: a function without
     arguments that returns a `Teacher`. With `precision` int8 the linear layers of its image encoder have 8 bits.
     """
-    if re.fullmatch(r"[\w.]+:[\w.]+", name) and not Path(name).exists():
+    if is_plugin(name):
         if precision == "int8":
             raise UserError(f"--teacher.precision int8: not for a teacher of your own ({name}); use auto")
         return _plugin(name, device)
     return ClipTeacher(local_checkpoint(name, role="teacher"), device, in_int8=precision == "int8")
+
+
+def is_plugin(name: str) -> bool:
+    """Return whether a teacher's name is that of a user's factory, `package.module:factory`."""
+    return bool(re.fullmatch(r"[\w.]+:[\w.]+", name)) and not Path(name).exists()
 
 
 class ClipTeacher:

@@ -159,6 +159,11 @@ def _settings(facts: RunFacts) -> dict[str, str]:
         rows["features"] = f"{facts.width:,} numbers, of {escape(last_name(str(options.get('model.features'))))}"
     rows["mode"] = str(options.get("train.mode", "full"))
     rows["teacher"] = _checkpoint(result["teacher"]) if result.get("teacher") else "none"
+    if check := result.get("teacher_check"):
+        first, chance = f"{100 * check['first']:.0f} %", f"{100 * check['chance']:.0f} %"
+        rows["teacher check"] = f"the tag is first in {first} of {check['images']:,} images; chance {chance}"
+        if check["unseen"]:
+            rows["classes that the teacher does not see"] = escape(", ".join(check["unseen"]))
     if "model.image_size" in options and facts.width is None:
         rows["images"] = "resized to {0} x {0} pixels by bicubic interpolation".format(options["model.image_size"])
     if "best_epoch" in result:

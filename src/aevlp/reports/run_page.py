@@ -257,6 +257,7 @@ def _facts(result: Result, thresholds: Thresholds) -> list[tuple[str, str]]:
         ("backbone", result["backbone"] or f"none: features of {result['features']}"),
         ("mode", result.get("mode", "full")),
         ("teacher", result["teacher"]),
+        ("teacher check", _teacher_check(result)),
         ("chosen by tuning", tuned or None),
         ("classes", f"{len(result['classes']):,}"),
         ("expected positives", None if expected is None else f"{expected:.2f} per image"),
@@ -264,6 +265,15 @@ def _facts(result: Result, thresholds: Thresholds) -> list[tuple[str, str]]:
         ("versions", ", ".join(f"{name} {version}" for name, version in result["versions"].items())),
     ]
     return [(name, value) for name, value in found if value is not None]
+
+
+def _teacher_check(result: Result) -> str | None:
+    """Return how well the teacher knows the classes; None if it was not checked."""
+    if not (check := result.get("teacher_check")):
+        return None
+    first, chance = f"{100 * check['first']:.0f} %", f"{100 * check['chance']:.0f} %"
+    text = f"the tag is first in {first} of {check['images']:,} training images; chance {chance}"
+    return f"{text}; classes that it does not see: {', '.join(check['unseen'])}" if check["unseen"] else text
 
 
 def _why_no_pseudo_labels(result: Result) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from aevlp.damp.tuning import Tuning
+    from aevlp.damp.view_embeddings import ViewEmbeddings
     from aevlp.data.dataset import Split
 
 log = logging.getLogger("aevlp")
@@ -30,6 +31,7 @@ class Damp(Source):
     """Pseudo-labels from a store of view embeddings: score the views once, label every epoch anew."""
 
     options: DampOptions
+    views: ViewEmbeddings
 
     def __init__(self, context: SourceContext, options: Any) -> None:
         from aevlp.damp.text import class_embeddings, noise_weights
@@ -59,7 +61,8 @@ class Damp(Source):
         self.settings: dict[str, Any] = {}  # chosen by tuning
 
     def fill(self) -> None:
-        """Embed the views that the store lacks, and choose the settings if asked to."""
+        """Check the teacher, embed the views that the store lacks, and choose the settings if asked to."""
+        self.check_teacher()
         self.views.fill()
         if self.options.tune and not self.settings:
             from accelerate.utils import broadcast_object_list

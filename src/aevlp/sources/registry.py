@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,12 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import Tensor, nn
 
+    from aevlp.damp.teacher_check import TeacherCheck
+    from aevlp.damp.view_embeddings import ViewEmbeddings
     from aevlp.data.dataset import Split
     from aevlp.models.options import TeacherOptions
+
+log = logging.getLogger("aevlp")
 
 
 @dataclass(frozen=True)
@@ -60,14 +65,34 @@ class Source:
     same tables.
     """
 
+    views: ViewEmbeddings | None = None  # the teacher's, of a source that asks one
     table: Tensor  # [N, C] on the CPU: the labels of this epoch; int8 in {1, 0, -1} for pseudo-labels
 
     def __init__(self, context: SourceContext, options: Any) -> None:
         self.context, self.options = context, options
+        self.teacher_check: TeacherCheck | None = None  # None: not done, or nothing to check by
         self.observed = context.observed
 
     def fill(self) -> None:
         """Compute, once, the expensive part that all epochs share."""
+
+    def check_teacher(self) -> None:
+        """Let the teacher score a few hundred images first, and log how well it knows the classes; it does so once."""
+        from aevlp.damp.teacher_check import check_teacher, checked_rows
+
+        rows = checked_rows(self.context.split.observed)
+        if self.teacher_check is not None:
+            return
+        if not len(rows):
+            log.info("teacher check: left out, because no label is observed")
+            return
+        part = self.context.split.part(rows)
+        found = self.scores(part, draws=1)
+        if found is not None:
+            self.teacher_check = check_teacher(found.numpy(), part.observed, self.context.classes)
+            log.info("teacher check: %s", self.teacher_check)
+            for warning in self.teacher_check.warnings():
+                log.warning("WARNING: %s", warning)
 
     def evidence(self) -> Tensor | None:
         """Return the pseudo-labels that are known before training, int8 [N, C]; None: there are none."""

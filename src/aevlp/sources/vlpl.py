@@ -12,6 +12,7 @@ from aevlp.sources.registry import Source, SourceContext, register_source
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from aevlp.damp.view_embeddings import ViewEmbeddings
     from aevlp.data.dataset import Split
 
 WHOLE_IMAGE = {"grid": 0, "overlap": 0.0, "augment": False, "seed": 0}
@@ -32,6 +33,7 @@ class Vlpl(Source):
     """The same pseudo-labels in every epoch: 1 where the softmax over the cosines is above the threshold."""
 
     options: VlplSourceOptions
+    views: ViewEmbeddings
 
     def __init__(self, context: SourceContext, options: Any) -> None:
         from aevlp.damp.view_embeddings import ViewEmbeddings
@@ -49,7 +51,8 @@ class Vlpl(Source):
         )
 
     def fill(self) -> None:
-        """Embed the images that the store lacks, and label every image."""
+        """Check the teacher, embed the images that the store lacks, and label every image."""
+        self.check_teacher()
         found = self.scores(self.context.split) > self.options.threshold
         self.table = found.to(self.observed.dtype) * (self.observed == 0)
 

@@ -59,10 +59,12 @@ class Baselines:
         low, high = self.gain
         verdict = "worse than" if high < 0 else "not clearly better than"
         gain = f"difference {self.model - (self.teacher or 0):+.1f}, 90 % interval {low:+.1f} to {high:+.1f}"
+        use = "The teacher alone completes labels with aevlp label DATA --out FILE."
+        if (self.teacher or 0) <= max(self.chance_at_most, self.chance + self.least_gain):
+            use = f"The teacher itself is not clearly better than chance ({self.chance:.1f}, up to {self.chance_at_most:.1f})."
         return (
             f"This model is {verdict} its teacher alone: {mAP} on {self.images:,} images, the teacher's {self.teacher:.1f} "
-            f"({gain}). The teacher alone completes labels with aevlp label DATA --out FILE. For a better model try more images, "
-            "more --epochs, or another --backbone."
+            f"({gain}). {use} For a better model try more images, more --epochs, or another --backbone."
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def summarize(
     """Return the content of `result.json`: mAP and F1 in percent, pseudo-label figures 0 to 1."""
     config, data, history, quality = state.setup.config, state.setup.data, state.history, state.quality
     ranking = test.ranking if test else None
-    best = best_epoch(history)
+    best, check = best_epoch(history), state.setup.source.teacher_check
     unknown = dict.fromkeys(("precision", "recall", "accumulated_precision", "accumulated_recall"))
     return {
         "method": config.method.name,
@@ -50,7 +50,11 @@ def summarize(
             **label_summary(val),
         },
         "baselines": baselines.as_json() if baselines else None,
-        "warnings": [warning] if baselines and (warning := baselines.warning()) else [],
+        "teacher_check": check.as_json() if check else None,
+        "warnings": [
+            *([warning] if baselines and (warning := baselines.warning()) else []),
+            *(check.warnings() if check else []),
+        ],
         "val_labels": "complete" if data.val.truth is not None else "incomplete",
         "pseudo_labels": quality.figures() if quality is not None else unknown,
         "expected_positives": state.expected_positives,

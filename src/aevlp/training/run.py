@@ -1,5 +1,6 @@
 """From a configuration and an image set to a trained run folder."""
 
+import logging
 import shlex
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ from accelerate import Accelerator
 from aevlp.config.config import Config
 from aevlp.data.dataset import Dataset
 from aevlp.store.location import store_root
+from aevlp.training.estimate import describe, training_work
 from aevlp.training.inputs import InputFactory
 from aevlp.training.loop import train
 from aevlp.training.run_folder import RunFolder, log_to
 from aevlp.training.setup import TrainingSetup, prepare
 from aevlp.training.state import TrainState
+
+log = logging.getLogger("aevlp")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ def run(
                 folder.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
         accelerator.wait_for_everyone()
         with log_to(folder.path / "log.txt"):
+            for line in [] if resume else describe(data, training_work(setup), setup.store_root):
+                log.info("%s", line)
             state, inputs = train(setup, folder)
             yield TrainedRun(setup, state, folder, inputs)
     finally:

@@ -68,6 +68,7 @@ def _scores(task: LabelTask, accelerator: Accelerator) -> dict[str, dict[str, np
         context = config.source_context(data.train, data.classes, store_root(config.run.store), accelerator, data.val)
         source = config.method.source.make(context, config.source)
         assert isinstance(source, Damp)
+        source.check_teacher()
         if source.options.tune:
             source.fill()
         for split in (data.train, data.val):
