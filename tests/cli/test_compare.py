@@ -78,6 +78,8 @@ def test_a_sweep_trains_every_combination_once_and_can_grow(capsys, world, quick
     assert cells_of(answer.out)[2][2].startswith(f"{sum(maps) / 2:.2f} ± ")
     assert "2 of 6 done: aevlp-damp.top_k=1-0, test mAP" in answer.err
     assert " left" in answer.err
+    best = max(rows, key=lambda row: float(row["val_mAP"]))["run"]
+    assert answer.out.endswith(f"next: aevlp predict {best} PATH\n")
     top_k = [(out / f"aevlp-damp.top_k={k}-0" / "config.yaml").read_text().count(f"top_k: {k}\n") for k in (1, 3)]
     assert top_k == [1, 1]
 
@@ -91,7 +93,7 @@ def test_a_sweep_trains_every_combination_once_and_can_grow(capsys, world, quick
     started = [line.removeprefix("started ") for line in grown.err.splitlines() if line.startswith("started ")]
     assert started == ["gr-0", "aevlp-damp.top_k=2-0", "gr-1", "aevlp-damp.top_k=2-1"]
     assert len(rows_of(out)) == 10
-    assert sum(views) == 32 * 17
+    assert sum(views) == (32 + 8) * 17
     assert not list(out.rglob("*.part"))
 
 

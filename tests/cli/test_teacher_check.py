@@ -30,6 +30,9 @@ def test_the_teacher_is_checked_before_the_long_part(capsys, photos, small, tmp_
     assert sum(looked) == 120  # those of the check are not looked at again
     assert re.search(r"teacher check: it ranks the tag first in \d+ % of 20 images; chance \d+ %", answer.err)
     assert "WARNING" not in answer.err
+    assert "the teacher's embeddings: " in answer.out
+    assert answer.out.splitlines()[-1].startswith(f"next: aevlp train {photos} ")
+    assert answer.out.endswith(" --out runs/first\n")
     for command in (["tune", "--out", tmp_path / "tuned.yaml"], ["label", "--out", tmp_path / "completed.csv"]):
         answer = aevlp(capsys, command[0], photos, *command[1:], *small, "--damp.draws", "2", "--observe", "given")
         assert "teacher check: it ranks the tag first in" in answer.err

@@ -2,8 +2,16 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from aevlp.core.tables import next_steps
+
+
+def test_the_next_commands_can_be_typed_as_they_stand():
+    said = next_steps(["predict", Path("my runs/first"), "PATH"], ["check", Path("photos")])
+    assert said == "next: aevlp predict 'my runs/first' PATH\n      aevlp check photos"
 
 
 @pytest.mark.parametrize("words", [["methods"], ["methods", "--markdown"], ["--help"]], ids=["table", "text", "overview"])

@@ -1,6 +1,6 @@
 """An estimate of the work before it begins: what the store has already, what is left to compute, time and disk.
 
-The time is that of a few images, computed by this teacher and this backbone on this machine. Nothing of them is kept.
+The time is that of a few images, computed by this teacher and this backbone on this machine.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def teacher_work(views: ViewEmbeddings | None, splits: Mapping[str, Split], draw
     images, left = sum(part.draws * len(part.split.names) for part in parts), sum(part.missing() for part in parts)
     count, width = views.scorer.settings.count, views.texts.shape[1]
     size = 0 if views.store is None else 2 * left * count * width
-    rate = _teacher_rate(views, left)
+    rate = next((rate for part in parts if (rate := _teacher_rate(part, part.missing())) is not None), None)
     workers = views.accelerator.num_processes
     return [Work(f"teacher {views.options.name}, {count} views each", images, images - left, rate and rate * workers, size)]
 
@@ -117,24 +117,33 @@ def _features_work(features: BackboneFeatures, data: Dataset, workers: int) -> W
 
 
 def _teacher_rate(views: ViewEmbeddings, left: int) -> float | None:
-    """Return images per second of the teacher; None if few are left."""
-    count = max(SAMPLE, 2 * views.scorer.images_per_batch)
-    if left <= 2 * count:
+    """Return images per second of the teacher; None if few are left. What it computes is stored, so that no pass is wasted."""
+    warm, count = views.scorer.images_per_batch, max(SAMPLE, 2 * views.scorer.images_per_batch)
+    if left <= 2 * (warm + count):
         return None
-
-    def look(rows: range) -> None:
-        chosen = np.arange(rows.start, rows.stop) % len(views.split.names)
-        job = Job(views.split.paths.at(chosen), views.split.digests[chosen], 0)
-        for _ in views.scorer.embed([job]):
-            pass
-
-    before = views.scorer.forward_batches
-    look(range(views.scorer.images_per_batch))  # the first batch takes longer than the others
-    started = time.monotonic()
-    look(range(count))
-    rate = count / (time.monotonic() - started)
-    views.scorer.forward_batches = before  # what is kept is counted
-    return rate
+    store = views.store if views.accelerator.num_processes == 1 else None  # several would compute the same images
+    different, places = np.unique(views.split.digests, return_index=True)
+    for draw in range(views.draws):
+        rows = places if store is None else places[store.missing(draw, different)]
+        if len(rows) >= warm + count:
+            break
+    else:
+        return None
+    seconds = 0.0
+    for chosen in (rows[:warm], rows[warm : warm + count]):  # the first batch takes longer than the others
+        job = Job(views.split.paths.at(chosen), views.split.digests[chosen], draw)
+        claims = None if store is None else store.claims()
+        try:
+            is_free = store is not None and claims is not None and claims.take(store.index(draw), draw, job.digests).all()
+            started = time.monotonic()
+            ((_, embeddings),) = views.scorer.embed([job])
+            seconds = time.monotonic() - started
+            if store is not None and is_free:
+                store.write(draw, job.digests, embeddings)
+        finally:
+            if claims is not None:
+                claims.close()
+    return count / seconds
 
 
 def backbone_rate(classifier: Classifier, split: Split, left: int, *, learns: bool) -> float | None:
