@@ -73,7 +73,7 @@ class TeacherCheck:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry `teacher_check` of `result.json`."""
-        return {**asdict(self), "is_useless": self.is_useless}
+        return {**asdict(self), "unseen": list(self.unseen), "is_useless": self.is_useless}
 
 
 def _percent(share: float) -> str:

@@ -69,7 +69,8 @@ class Baselines:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry `baselines` of `result.json`."""
-        return {**asdict(self), "beats_chance": self.beats_chance, "beats_teacher": self.beats_teacher}
+        gain = None if self.gain is None else list(self.gain)
+        return {**asdict(self), "gain": gain, "beats_chance": self.beats_chance, "beats_teacher": self.beats_teacher}
 
 
 def compare_with_baselines(split: Split, model: Floats, teacher: Floats | None, seed: int) -> Baselines | None:
