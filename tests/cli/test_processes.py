@@ -32,7 +32,7 @@ def test_two_processes_train_what_one_would(small, vit, tmp_path):
     for processes in (1, 2):
         run = tmp_path / str(processes)
         words = ["train", world, "--out", run, *small, "--backbone", vit, "--store", tmp_path / f"views-{processes}"]
-        # So slow that no process has scored all images before the other begins, nor takes some before it needs them.
+        # So slow that no process has scored all shards before the other begins, nor takes one before it needs it.
         words += ["--teacher", "tests.colours:slow_teacher", "--teacher.batch_size", "1"]
         process = start(*words, processes=processes)
         out, err = process.communicate()
@@ -41,10 +41,9 @@ def test_two_processes_train_what_one_would(small, vit, tmp_path):
         lines[processes] = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         results[processes] = json.loads((run / "result.json").read_text())
     log = (tmp_path / "2" / "log.txt").read_text()
-    shares = re.findall(r"process [12] of 2: computed (\d+) of 108, [1-9]\d* teacher passes", log)
-    assert sum(map(int, shares)) == 3 * 36, log  # none of them twice
-    assert len(shares) == 2
-    assert all(int(share) > 0 for share in shares)
+    shares = [int(n) for n in re.findall(r"process [12] of 2: computed (\d+) of \d+, [1-9]\d* teacher passes", log)]
+    assert sum(shares) == 3 * 36 + 9, log  # no view of the training images twice, and one draw of the validation images
+    assert min(shares) > 0, log
     assert log.count("epoch 1 of 3") == 1
     assert [line["loss"] for line in lines[2]] == pytest.approx([line["loss"] for line in lines[1]], rel=1e-4)
     assert [line["pseudo_labels"] for line in lines[2]] == [line["pseudo_labels"] for line in lines[1]]
