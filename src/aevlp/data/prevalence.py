@@ -14,6 +14,8 @@ import numpy.typing as npt
 from aevlp.data.dataset import Labels
 
 Floats = npt.NDArray[np.floating]
+DRAWS = 20  # of the labels that fully labelled images show
+MOST_WEIGHT = 5.0  # of an image that imitates others, and 1 / its least: a few images must not stand for all
 ROUNDS = 8  # it settles long before, or alternates between two states that are close to each other
 
 
@@ -64,3 +66,26 @@ def observed_like(observed: Labels, truth: Labels, rng: np.random.Generator) -> 
     place = keys.argsort(1).argsort(1)
     drawn: Labels = ((truth == 1) & (place < shown[:, None])).astype(np.int8)
     return drawn
+
+
+def hidden_like(
+    observed: Labels, truth: Labels, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return (hidden, unknown), float64 [M, C]: fully labelled images [M, C] imitate the images [N, C] that are observed in part.
+
+    Each of several draws shows some of an image's positives (`observed_like`). `hidden` weighs the positives and `unknown` all
+    cells that are not shown, averaged over the draws. A draw's weight makes each class as frequent among the shown labels as
+    among the observed ones: of photos collected class by class, few have the most common class as their label. An image
+    without a positive cannot pass for one with an observed label; its weight is then 0.
+    """
+    draws = [observed_like(observed, truth, rng) == 1 for _ in range(DRAWS)]
+    wanted, found = (observed == 1).sum(0) + 0.5, np.mean([shown.sum(0) for shown in draws], axis=0) + 0.5
+    ratio = np.clip((wanted / wanted.sum()) / (found / found.sum()), 1 / MOST_WEIGHT, MOST_WEIGHT)
+    hidden, unknown = np.zeros(truth.shape), np.zeros(truth.shape)
+    alone = np.where((truth == 1).any(1), 1.0, float((~(observed == 1).any(1)).mean()))  # weight of an image that shows nothing
+    for shown in draws:
+        count = shown.sum(1)
+        weight = np.where(count > 0, (shown * ratio).sum(1) / np.maximum(count, 1), alone)[:, None] / DRAWS
+        hidden += weight * ((truth == 1) & ~shown)
+        unknown += weight * ~shown
+    return hidden, unknown

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from aevlp.core.errors import UserError
 from aevlp.core.options import AtLeast, Between, Options
 
 
@@ -21,9 +22,18 @@ class LabelOptions(Options):
     witness: Literal["teacher", "model", "both"] | None = None
     """Predictors to use; null: the teacher, and the model if --run names one."""
     min_precision: Annotated[float, Between(0, 1, excludes_low=True)] | None = None
-    """Propose as many labels as this precision allows; null: the best F1."""
+    """Propose as many labels as keep this precision by the lower end of its 90 % interval, which takes fully labelled images;
+    null: the best F1."""
+    min_confidence: Annotated[float, Between(0, 1, excludes_low=True)] | None = None
+    """Propose the labels of at least this confidence; null: the best F1."""
     min_negative_precision: Annotated[float, Between(0, 1, excludes_low=True)] = 0.99
     """Propose as many absences as this precision allows."""
+
+    def __post_init__(self) -> None:
+        """Check that there is one rule for the cut."""
+        super().__post_init__()
+        if self.min_precision is not None and self.min_confidence is not None:
+            raise UserError("--min-precision and --min-confidence exclude each other: leave one out")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from aevlp.models.classifier import Classifier
 from aevlp.models.model_folder import load_classifier
 from aevlp.training.baselines import Baselines, compare_with_baselines
 from aevlp.training.evaluate import Metrics, evaluate, probabilities
+from aevlp.training.provenance import write_trained_on
 from aevlp.training.results import labels_per_image, summarize
 from aevlp.training.thresholds import Thresholds, thresholds_for, write_thresholds
 
@@ -61,5 +62,6 @@ def write_result(trained: TrainedRun, final: FinalEvaluation) -> dict[str, Any]:
         log.debug("warning: %s", warning)  # into log.txt; the command ends with it
     if trained.setup.accelerator.is_main_process:
         write_thresholds(trained.folder, final.thresholds)
+        write_trained_on(trained.folder, trained.setup.data.train)
         trained.folder.write_result(result)
     return result

@@ -1,11 +1,16 @@
-"""Checks that an existing result was made of the images, features and weights that are there now."""
+"""The images, features and weights that a result was made of, and checks that they are those that are there now."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aevlp.core.errors import UserError
-from aevlp.data.dataset import Dataset, data_fingerprint, names_content
+from aevlp.core.files import whole_file
+from aevlp.data.dataset import Dataset, Split, data_fingerprint, names_content
+from aevlp.data.fingerprint import DIGEST
+from aevlp.training.run_folder import RunFolder
 
 
 def require_same_images(path: Path, result: Mapping[str, Any], data: Dataset) -> None:
@@ -25,3 +30,16 @@ def require_same_origin(path: Path, result: Mapping[str, Any], origin: str) -> N
             f"{path}: made of other features, or of a backbone with other weights, than are there now; "
             "put those back, remove it, or choose another --out"
         )
+
+
+def write_trained_on(run: RunFolder, train: Split) -> None:
+    """Write the digests of the training images, so that later commands know which images the model has seen."""
+    with whole_file(run.trained_on) as file:
+        file.write(np.unique(train.digests).astype(f"S{DIGEST}").tobytes())
+
+
+def has_trained_on(run: RunFolder, data: Dataset) -> bool:
+    """Return whether the run's model was trained on any of the images that are to be completed."""
+    if not run.trained_on.is_file():  # a run of 0.6 or earlier
+        return (run.read_result() or {}).get("data") == str(data.train.root.resolve())
+    return bool(np.isin(data.train.digests, np.fromfile(run.trained_on, f"S{DIGEST}")).any())

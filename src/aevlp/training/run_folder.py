@@ -65,6 +65,11 @@ class RunFolder:
         return self.model / "README.md"
 
     @property
+    def trained_on(self) -> Path:
+        """The digests of the training images."""
+        return self.path / "trained-on.bin"
+
+    @property
     def lock(self) -> Path:
         """The lock of the process that writes here."""
         return self.path / ".lock"

@@ -12,7 +12,8 @@ from aevlp.config.config import build_config
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
 from aevlp.inference.completion import complete as module
-from aevlp.inference.completion.complete import LabelTask, complete
+from aevlp.inference.completion.claims import PLAUSIBLE, MeasuredClaim
+from aevlp.inference.completion.complete import NOTHING_KNOWN, LabelTask, complete
 from aevlp.inference.options import LabelOptions
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds
@@ -41,6 +42,7 @@ def completed(data: Dataset, on_train: dict, on_val: dict, *, values=(), folds: 
         config=build_config("test", "aevlp", dict(values)),
         data=data,
         run=RunFolder(Path("run")) if "model" in on_val else None,
+        knows_labels="model" in on_val and folds is None,
         uses_teacher="teacher" in on_val,
         options=LabelOptions(folds=folds if "model" in on_val else None, **options),
         out=Path("completed.csv"),
@@ -72,10 +74,15 @@ def val() -> Drawn:
 def test_complete_validation_labels_tell_what_the_proposals_are_worth(train, val):
     done = completed(dataset(train.observed, val.truth, test=val.truth[:3]), train.scores, val.scores)
     assert set(done.proposals) == {"train"}
-    found, fusion = done.proposals["train"], done.fusion
-    assert fusion.basis == "complete"
-    assert fusion.precision == pytest.approx(precision_of(found.proposed, train), abs=0.03)
-    assert fusion.recall == pytest.approx((found.proposed & train.hidden).sum() / train.hidden.sum(), abs=0.03)
+    found, claim = done.proposals["train"], done.claim
+    assert claim.images == 800
+    for figure, true in (
+        (claim.precision, precision_of(found.proposed, train)),
+        (claim.recall, (found.proposed & train.hidden).sum() / train.hidden.sum()),
+    ):
+        assert figure.value == pytest.approx(true, abs=0.04)
+        assert figure.low <= true <= figure.high
+    assert f"{found.proposed.sum()} new labels: {claim}" in done.summary()
     assert (found.denied & train.hidden).sum() / found.denied.sum() == pytest.approx(0.01, abs=0.005)
     records = list(done)
     assert [record.split for record in records] == ["train"] * 800 + ["val"] * 800 + ["test"] * 3
@@ -89,44 +96,34 @@ def test_complete_validation_labels_tell_what_the_proposals_are_worth(train, val
 
 def test_incomplete_validation_images_are_completed_too(train, val):
     done = completed(dataset(train.observed, val.observed, is_complete=False), train.scores, val.scores)
-    assert done.fusion.basis == "estimated"
+    assert "unverified" in str(done.claim)
     for name, images in (("train", train), ("val", val)):
-        assert precision_of(done.proposals[name].proposed, images) == pytest.approx(done.fusion.precision, abs=0.2)
+        assert done.claim.low < precision_of(done.proposals[name].proposed, images) < done.claim.high
         assert done.proposals[name].proposed.any(1).mean() > 0.3
 
 
 def test_expected_positives_are_what_the_user_says_they_are(train, val):
     data = dataset(train.observed, val.observed, is_complete=False)
-    true = (np.concatenate([train.truth, val.truth]) == 1).sum(1).mean()
-    done = completed(data, train.scores, val.scores, values={"train.expected_positives": true})
-    found = np.concatenate([done.proposals[name].proposed for name in ("train", "val")])
-    hidden = np.concatenate([train.hidden, val.hidden])
-    assert done.fusion.to_find == pytest.approx(hidden.sum(), rel=0.01)
-    assert done.fusion.precision == pytest.approx((found & hidden).sum() / found.sum(), abs=0.05)
+    claims = [completed(data, train.scores, val.scores, values={"train.expected_positives": n}).claim for n in (1.5, 2.5)]
+    for claim, to_find in zip(claims, (0.5, 1.5), strict=True):
+        assert (claim.fewest, claim.most) == pytest.approx((1 + to_find / PLAUSIBLE, 1 + to_find * PLAUSIBLE))
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
-def test_a_model_is_weighted_by_images_that_it_was_not_trained_on(train, val, is_complete):
+def test_nothing_is_measured_on_images_whose_labels_the_model_knows(train, val, is_complete):
     """On its training images it repeats the labels that it was trained on: by those, it would seem to know all."""
     memorised = {"model": np.where(train.observed == 1, 0.999, 0.001).astype(np.float32)}
     data = dataset(train.observed, val.truth if is_complete else val.observed, is_complete=is_complete)
     done = completed(data, memorised, {"model": val.scores["model"]}, folds=None)
-    alone = completed(
-        dataset(val.observed[:5], data.val.observed, is_complete=is_complete),
-        {"model": val.scores["model"][:5]},
-        {"model": val.scores["model"]},
-        folds=None,
-    )
-    assert done.fusion.alone["model"].slopes[0] == pytest.approx(alone.fusion.alone["model"].slopes[0], rel=0.1)
-    assert done.fusion.precision == pytest.approx(alone.fusion.precision, abs=0.05)
-    assert not done.proposals["train"].proposed.any()
+    assert not isinstance(done.claim, MeasuredClaim)
+    assert isinstance(completed(dataset(train.observed, val.truth), train.scores, val.scores, folds=2).claim, MeasuredClaim)
 
 
 def test_out_of_fold_scores_of_all_images_are_fitted_on(train):
     """A handful of validation images would say little."""
     few = drawn(6, TWO, seed=2)
     done = completed(dataset(train.observed, few.observed, is_complete=False), train.scores, few.scores, folds=2)
-    assert done.fusion.to_find > 400
+    assert done.proposals["train"].proposed.sum() > 200
 
 
 def test_images_that_are_fully_labelled_do_not_pass_for_incomplete_ones(val):
@@ -137,7 +134,8 @@ def test_images_that_are_fully_labelled_do_not_pass_for_incomplete_ones(val):
     done = completed(dataset(observed, val.truth), train.scores, val.scores)
     found = done.proposals["train"].proposed
     assert not found[::2].any()
-    assert (found & train.hidden).sum() / found.sum() == pytest.approx(done.fusion.precision, abs=0.03)
+    true = (found & train.hidden).sum() / found.sum()
+    assert done.claim.precision.low <= true <= done.claim.precision.high
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
@@ -152,6 +150,14 @@ def test_a_precision_out_of_reach_proposes_nothing(train, val):
     constant = {"teacher": np.full(train.truth.shape, 0.5, np.float32)}
     done = completed(dataset(train.observed, val.truth), constant, {"teacher": constant["teacher"]}, min_precision=0.9)
     assert not done.proposals["train"].proposed.any()
+    assert done.claim.startswith("nothing is proposed: with 800 fully labelled images, no cut is sure to keep precision 0.9;")
+
+
+def test_a_least_confidence(train, val):
+    for is_complete in (True, False):
+        data = dataset(train.observed, val.truth if is_complete else val.observed, is_complete=is_complete)
+        found = completed(data, train.scores, val.scores, min_confidence=0.7).proposals["train"]
+        assert np.array_equal(found.proposed, (train.observed == 0) & (found.confidence >= 0.7))
 
 
 def test_wrong_labels_are_doubted_if_both_predictors_doubt_them():
@@ -229,7 +235,7 @@ def test_without_labels_the_teacher_proposes_by_its_own_rule():
     values = {"damp.top_k": 2, "damp.global_threshold": 0.5, "damp.negative_fraction": 0.4}
     on_val = {"teacher": scores[:1]}
     done = completed(dataset(nothing, nothing[:1], is_complete=False), {"teacher": scores}, on_val, values=values)
-    assert done.fusion is None
+    assert done.claim == NOTHING_KNOWN
     assert [set(record.proposed) for record in done] == [{NAMES[0], NAMES[1]}, {NAMES[2]}, set(), {NAMES[0], NAMES[1]}]
     absent = [set(record.proposed_absent) for record in done]
     assert absent == [{NAMES[3], NAMES[4]}, {NAMES[3], NAMES[4]}, {NAMES[2], NAMES[3]}, {NAMES[3], NAMES[4]}]
@@ -239,7 +245,7 @@ def test_without_labels_a_model_proposes_by_its_thresholds():
     nothing = np.zeros((2, 3), np.int8)
     scores = np.array([[0.9, 0.3, 0.001], [0.5, 0.49, 0.02]], np.float32)
     done = completed(dataset(nothing, nothing, is_complete=False), {"model": scores}, {"model": scores}, folds=None)
-    assert done.fusion is None
+    assert done.claim == NOTHING_KNOWN
     assert [set(record.proposed) for record in done] == 2 * [{NAMES[0]}, {NAMES[0]}]
     assert [set(record.proposed_absent) for record in done] == 2 * [{NAMES[2]}, set()]
 
@@ -247,8 +253,11 @@ def test_without_labels_a_model_proposes_by_its_thresholds():
 def test_what_takes_labels_is_refused_before_scores_are_computed():
     nothing, scores = np.zeros((4, 3), np.int8), np.full((4, 3), 0.5, np.float32)
     data = dataset(nothing, nothing, is_complete=False)
-    with pytest.raises(UserError, match="--min-precision: photos has no label to measure a precision by; leave it out"):
+    with pytest.raises(UserError, match="--min-precision: photos has no fully labelled images to measure a precision on; label"):
         completed(data, {"teacher": scores}, {"teacher": scores}, min_precision=0.9, is_scored=False)
+    full = dataset(nothing + 1, nothing + 1)
+    with pytest.raises(UserError, match="--min-precision: the model was trained on these images, so that its precision on them"):
+        completed(full, {"model": scores}, {"model": scores}, min_precision=0.9, folds=None, is_scored=False)
     both = {"teacher": scores, "model": scores}
     with pytest.raises(UserError, match="photos has no label to weight two predictors by; choose one with --witness"):
         completed(data, both, both, is_scored=False)
@@ -268,5 +277,5 @@ def test_few_labels_are_said_to_be_few(caplog, is_complete):
 def test_more_images_than_are_needed_are_not_all_fitted_on(monkeypatch, train, val):
     monkeypatch.setattr(module, "FITTED_ON", 400)
     done = completed(dataset(train.observed, val.truth), train.scores, val.scores)
-    assert done.fusion.to_find == pytest.approx(0.5 * val.hidden.sum(), rel=0.1)
-    assert precision_of(done.proposals["train"].proposed, train) == pytest.approx(done.fusion.precision, abs=0.05)
+    assert done.claim.images == 400
+    assert done.claim.precision.low <= precision_of(done.proposals["train"].proposed, train) <= done.claim.precision.high

@@ -2,17 +2,24 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
 from aevlp.data.prevalence import observed_like
-from aevlp.inference.completion.fusion import _held_out, estimated_fit_target, fit_fusion, fit_target
+from aevlp.inference.completion.fusion import (
+    TOGETHER,
+    FitTarget,
+    _held_out,
+    complete_fit_target,
+    estimated_fit_target,
+    fit_fusion,
+    greatest_denied,
+    greatest_doubted,
+)
 
 CLASSES = 8
-USUAL: dict[str, Any] = {"min_precision": None, "min_negative_precision": 0.99}
 TWO = {"teacher": 1.5, "model": 2.0}
 
 
@@ -53,6 +60,12 @@ def drawn(images: int, strengths: dict[str, float], *, seed: int, classes: int =
     return Drawn(truth, observed_like(np.eye(1, dtype=np.int8), truth, rng), scores)
 
 
+def fit_target(images: Drawn, truth: np.ndarray | None = None) -> FitTarget:
+    """The target of fully labelled images that show one label each."""
+    rng = np.random.default_rng(0)
+    return complete_fit_target(images.observed, images.truth if truth is None else truth, rng)
+
+
 def precision_of(given: np.ndarray, images: Drawn) -> float:
     given = given & images.unknown
     return (given & images.hidden).sum() / given.sum()
@@ -72,7 +85,7 @@ def fresh() -> Drawn:
 
 @pytest.fixture(scope="module")
 def usual(seen):
-    return fit_fusion(seen.scores, fit_target(seen.observed, seen.truth), **USUAL)
+    return fit_fusion(seen.scores, fit_target(seen))[0]
 
 
 def test_a_confidence_is_the_probability_that_the_label_is_there(usual, fresh):
@@ -105,7 +118,7 @@ def test_two_predictors_are_better_than_either(usual, fresh):
 
 def test_a_predictor_that_knows_nothing_gets_no_slope():
     images = drawn(1500, {"guess": 0.0, "model": 2.0}, seed=2)
-    fusion = fit_fusion(images.scores, fit_target(images.observed, images.truth), **USUAL)
+    fusion, _ = fit_fusion(images.scores, fit_target(images))
     guess, model = fusion.together.slopes
     assert guess < 0.1
     assert model == pytest.approx(1, abs=0.15)
@@ -113,7 +126,7 @@ def test_a_predictor_that_knows_nothing_gets_no_slope():
 
 def test_slopes_are_not_negative(seen):
     scores = {"teacher": seen.scores["teacher"], "inverse": 1 - seen.scores["model"]}
-    fusion = fit_fusion(scores, fit_target(seen.observed, seen.truth), **USUAL)
+    fusion, _ = fit_fusion(scores, fit_target(seen))
     teacher, inverse = fusion.together.slopes
     assert teacher == pytest.approx(1, abs=0.15)
     assert [inverse, *fusion.alone["inverse"].slopes] == [0, 0]
@@ -124,104 +137,51 @@ def test_predictors_are_identified_by_name_and_not_by_order(usual, fresh):
     assert np.array_equal(usual.confidence(turned), usual.confidence(fresh.scores))
 
 
-def test_proposals_are_those_of_the_best_f1(usual, fresh):
-    def f1(least):
-        given = fresh.unknown & (confidence >= least)
-        return 2 * (given & fresh.hidden).sum() / (given.sum() + fresh.hidden.sum())
-
-    confidence = usual.confidence(fresh.scores)
-    best = max(f1(least) for least in np.linspace(0.02, 0.98, 49))
-    assert f1(usual.propose) > best - 0.01
-    given = fresh.unknown & (confidence >= usual.propose)
-    assert usual.precision == pytest.approx(precision_of(given, fresh), abs=0.03)
-    assert usual.recall == pytest.approx((given & fresh.hidden).sum() / fresh.hidden.sum(), abs=0.03)
-
-
-@pytest.mark.parametrize("wanted", [0.6, 0.8, 0.95])
-def test_a_precision_that_is_asked_for_is_met_on_other_images(seen, fresh, wanted):
-    fusion = fit_fusion(seen.scores, fit_target(seen.observed, seen.truth), min_precision=wanted, min_negative_precision=0.99)
-    given = fresh.unknown & (fusion.confidence(fresh.scores) >= fusion.propose)
-    assert precision_of(given, fresh) == pytest.approx(wanted, abs=0.03)
-    assert fusion.precision == pytest.approx(wanted, abs=0.005)  # no higher than need be: as many as it allows
-
-
-def test_a_precision_out_of_reach_proposes_nothing(seen, fresh):
-    constant = {"teacher": np.full(seen.truth.shape, 0.5, np.float32)}
-    fusion = fit_fusion(constant, fit_target(seen.observed, seen.truth), min_precision=0.9, min_negative_precision=0.99)
-    assert fusion.propose == np.inf
-    assert fusion.to_find > 0
-    assert not (fusion.confidence({"teacher": np.ones((1, CLASSES), np.float32)}) >= fusion.propose).any()
-
-
-def test_that_the_observed_labels_come_first_reaches_no_precision():
-    """A model that was trained on them: nothing but them is above the rest, and of the rest it knows nothing."""
-    images = drawn(300, {}, seed=3)
-    scores = {"model": np.where(images.observed == 1, 0.99, 0.3).astype(np.float32)}
-    target = fit_target(images.observed, images.truth)
-    assert fit_fusion(scores, target, min_precision=0.9, min_negative_precision=0.99).propose == np.inf
-
-
 @pytest.mark.parametrize("wanted", [0.9, 0.99])
 def test_as_many_absences_as_their_precision_allows(seen, fresh, wanted):
-    fusion = fit_fusion(seen.scores, fit_target(seen.observed, seen.truth), min_precision=None, min_negative_precision=wanted)
+    target = fit_target(seen)
+    fusion, held_out = fit_fusion(seen.scores, target)
+    deny = greatest_denied(held_out[TOGETHER], target, wanted)
     confidence = fusion.confidence(fresh.scores)
-    denied = fresh.unknown & (confidence <= fusion.deny)
-    right = 1 - (denied & fresh.hidden).sum() / denied.sum()
-    assert fusion.deny < fusion.propose
-    assert right > wanted - 0.01
-    if confidence[denied].max() < 0.9 * fusion.propose:  # else there is nothing left to deny
-        assert right < wanted + 0.01
+    denied = fresh.unknown & (confidence <= deny)
+    assert 1 - (denied & fresh.hidden).sum() / denied.sum() == pytest.approx(wanted, abs=0.01)
 
 
 def test_no_absence_is_sure_enough():
-    truth = np.ones((20, 3), np.int8)
-    scores = {"model": np.random.default_rng(0).random((20, 3), np.float32)}
-    fusion = fit_fusion(scores, fit_target(np.zeros_like(truth), truth), **USUAL)
-    assert fusion.deny == -np.inf
+    everything = FitTarget(np.ones((20, 3)), np.ones((20, 3)), "complete")
+    assert greatest_denied(np.random.default_rng(0).random((20, 3)), everything, 0.99) == -np.inf
 
 
 def test_an_image_is_scored_by_a_fit_without_it(seen):
-    target = fit_target(seen.observed, seen.truth)
+    target = fit_target(seen)
     before = _held_out(seen.scores, ("teacher", "model"), target)
     for row in (0, 7, 1499):
-        other = seen.truth.copy()
-        other[row] *= -1
-        after = _held_out(seen.scores, ("teacher", "model"), fit_target(seen.observed, other))
+        weight = target.positive_weight.copy()
+        weight[row] = target.cell_weight[row] - weight[row]
+        after = _held_out(seen.scores, ("teacher", "model"), FitTarget(weight, target.cell_weight, "complete"))
         assert np.array_equal(after[row], before[row])
         assert not np.array_equal(np.delete(after, row, 0), np.delete(before, row, 0))  # the others change
 
 
 @pytest.mark.parametrize(
-    ("strengths", "expected", "margin"),
-    [
-        ({"teacher": 2.5, "model": 3.0}, None, 0.1),
-        ({"teacher": 1.5, "model": 2.0}, None, 0.25),
-        ({"teacher": 1.5, "model": 2.0}, "true", 0.05),
-        ({"teacher": 1.0}, "true", 0.05),
-    ],
+    ("strengths", "low", "high"),
+    [(TWO, 0.6, 1.3), ({"teacher": 1.0}, 0, 1.3), ({"teacher": 0.0}, 0, 0.01)],
 )
-def test_figures_estimated_from_one_observed_label_per_image(strengths, expected, margin):
-    """How many labels there are is a guess unless the user knows it: the worse the predictors, the more it is too high."""
-    images = drawn(1000, strengths, seed=6)
-    positives = None if expected is None else (images.truth == 1).sum(1).mean()
-    target = estimated_fit_target(images.scores, images.observed, positives)
-    assert target.positive_weight.sum() == pytest.approx(images.hidden.sum(), rel=margin if expected is None else 1e-6)
-    fusion = fit_fusion(images.scores, target, **USUAL)
-    given = images.unknown & (fusion.confidence(images.scores) >= fusion.propose)
-    assert fusion.basis == "estimated"
-    assert fusion.precision == pytest.approx(precision_of(given, images), abs=margin)
-    assert fusion.recall == pytest.approx((given & images.hidden).sum() / images.hidden.sum(), abs=margin)
+def test_the_worse_the_predictors_the_fewer_labels_are_estimated(strengths, low, high):
+    """How many labels there are is a guess unless the user knows it: a predictor that knows nothing must not find any."""
+    images = drawn(600, strengths, seed=6)
+    assert low <= estimated_fit_target(images.scores, images.observed, None).to_find / images.hidden.sum() <= high
 
 
-def test_an_estimated_precision_can_be_asked_for():
-    images = drawn(1000, {"teacher": 2.0, "model": 2.5}, seed=7)
-    target = estimated_fit_target(images.scores, images.observed, None)
-    fusion = fit_fusion(images.scores, target, min_precision=0.9, min_negative_precision=0.99)
-    confidence = fusion.confidence(images.scores)
-    assert precision_of(confidence >= fusion.propose, images) == pytest.approx(0.9, abs=0.1)
-    denied = images.unknown & (confidence <= fusion.deny)
-    assert denied.sum() > images.unknown.sum() / 3
-    assert (denied & images.hidden).sum() / denied.sum() < 0.02
+def test_confidences_estimated_from_one_observed_label_per_image():
+    """With the right number of labels they are nearly right."""
+    images = drawn(1000, TWO, seed=6)
+    target = estimated_fit_target(images.scores, images.observed, (images.truth == 1).sum(1).mean())
+    assert target.to_find == pytest.approx(images.hidden.sum(), rel=1e-6)
+    confidence = fit_fusion(images.scores, target)[0].confidence(images.scores)
+    for low, high in ((0, 0.1), (0.1, 0.3), (0.3, 0.6), (0.6, 1)):
+        inside = images.unknown & (confidence >= low) & (confidence < high)
+        assert confidence[inside].mean() == pytest.approx(images.hidden[inside].mean(), abs=0.1)
 
 
 def test_images_of_which_nothing_is_known_change_no_estimate():
@@ -230,10 +190,9 @@ def test_images_of_which_nothing_is_known_change_no_estimate():
     silent = drawn(300, TWO, seed=9)
     scores = {name: np.concatenate([images.scores[name], silent.scores[name]]) for name in TWO}
     observed = np.concatenate([images.observed, 0 * silent.observed])
-    one = fit_fusion(images.scores, estimated_fit_target(images.scores, images.observed, None), **USUAL)
-    two = fit_fusion(scores, estimated_fit_target(scores, observed, None), **USUAL)
+    one = estimated_fit_target(images.scores, images.observed, None)
+    two = estimated_fit_target(scores, observed, None)
     assert two.to_find == pytest.approx(one.to_find, rel=0.01)
-    assert (two.precision, two.recall) == pytest.approx((one.precision, one.recall), abs=0.01)
 
 
 def test_confirmed_absences_are_nothing_to_find():
@@ -241,11 +200,8 @@ def test_confirmed_absences_are_nothing_to_find():
     rng = np.random.default_rng(0)
     observed = np.where((images.truth == -1) & (rng.random(images.truth.shape) < 0.7), np.int8(-1), images.observed)
     target = estimated_fit_target(images.scores, observed, (images.truth == 1).sum(1).mean())
-    fusion = fit_fusion(images.scores, target, **USUAL)
-    given = (observed == 0) & (fusion.confidence(images.scores) >= fusion.propose)
-    assert not target.counted[observed == -1].any()
-    assert target.positive_weight.sum() == pytest.approx(images.hidden.sum(), rel=1e-6)
-    assert fusion.precision == pytest.approx((given & images.hidden).sum() / given.sum(), abs=0.05)
+    assert not target.cell_weight[observed == -1].any()
+    assert target.to_find == pytest.approx(images.hidden.sum(), rel=1e-6)
 
 
 @pytest.mark.parametrize("basis", ["complete", "estimated"])
@@ -253,12 +209,13 @@ def test_confirmed_absences_are_nothing_to_find():
 def test_true_labels_are_seldom_doubted_however_rare_labels_are(classes, basis):
     """Of a hundred classes nearly all are absent, so that calling any label absent is nearly always right."""
     images = drawn(400, {"teacher": 2.5, "model": 2.5}, seed=11, classes=classes)
-    target = fit_target(images.observed, images.truth)
+    target = fit_target(images)
     if basis == "estimated":
         target = estimated_fit_target(images.scores, images.observed, None)
-    fusion = fit_fusion(images.scores, target, **USUAL)
+    fusion, held_out = fit_fusion(images.scores, target)
     alone = fusion.confidence_alone(images.scores)
-    doubted = np.all([table <= fusion.doubt[name] for name, table in alone.items()], axis=0)
+    doubt = {name: greatest_doubted(held_out[name], target, 0.99) for name in alone}
+    doubted = np.all([table <= doubt[name] for name, table in alone.items()], axis=0)
     assert doubted[images.observed == 1].mean() < 0.02
     assert doubted[images.truth == -1].mean() > 0.5  # wrong labels would be
 
@@ -268,25 +225,17 @@ def test_true_labels_are_seldom_doubted_however_rare_labels_are(classes, basis):
 def test_a_handful_of_images_is_enough_to_fit(images, classes, basis):
     few = drawn(images, {"model": 3.0}, seed=12, classes=classes, positives=min(3.0, classes / 2))
     many = drawn(200, {"model": 3.0}, seed=13, classes=classes, positives=min(3.0, classes / 2))
-    target = fit_target(few.observed, few.truth)
-    if basis == "estimated":
-        target = estimated_fit_target(few.scores, few.observed, None)
-    fusion = fit_fusion(few.scores, target, **USUAL)
-    confidence = fusion.confidence(many.scores)
-    assert np.isfinite(confidence).all()
-    assert 0 <= fusion.precision <= 1
-    assert 0 <= fusion.recall <= 1 + 1e-9
-    if fusion.to_find == 0:
-        assert fusion.propose == np.inf
-    given = many.unknown & (confidence >= fusion.propose)
-    assert given.sum() < 0.7 * many.unknown.sum()
+    target = fit_target(few) if basis == "complete" else estimated_fit_target(few.scores, few.observed, None)
+    confidence = fit_fusion(few.scores, target)[0].confidence(many.scores)
+    assert ((confidence >= 0) & (confidence <= 1)).all()
 
 
 def test_nothing_to_find():
     truth = np.where(np.eye(4) == 1, 1, -1).astype(np.int8)
     shown = (truth == 1).astype(np.int8)
     scores = {"teacher": np.full((4, 4), 0.4, np.float32), "model": np.eye(4, dtype=np.float32)}
-    for target in (fit_target(shown, truth), estimated_fit_target(scores, shown, 0.5)):
-        fusion = fit_fusion(scores, target, **USUAL)
-        assert (fusion.to_find, fusion.propose, fusion.recall) == (0, np.inf, 0)
-        assert set(fusion.doubt.values()) == {-np.inf}  # there is no label to compare an observed one with
+    rng = np.random.default_rng(0)
+    for target in (complete_fit_target(shown, truth, rng), estimated_fit_target(scores, shown, 0.5)):
+        _, held_out = fit_fusion(scores, target)
+        assert target.to_find == 0
+        assert {greatest_doubted(held_out[name], target, 0.99) for name in scores} == {-np.inf}  # no label to compare with

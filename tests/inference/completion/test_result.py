@@ -13,6 +13,7 @@ from PIL import Image
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
 from aevlp.inference.completion.result import SAMPLES, THUMBNAIL, Completion, Proposals
+from aevlp.inference.completion.sample import sample_file
 
 CLASSES = ("dog", "<b>cat</b>", "car")
 OBSERVED = np.array([[1, 0, 0], [0, 1, -1], [0, 0, 1]], np.int8)
@@ -35,7 +36,7 @@ def completion(tmp_path) -> Completion:
     denied = np.array([[0, 0, 0], [0, 0, 0], [1, 0, 0]], bool)
     doubted = np.array([[1, 0, 0], [0, 0, 0], [0, 0, 0]], bool)
     found = Proposals(confidence, {"teacher": confidence, "model": confidence / 2}, proposed, denied, doubted)
-    return Completion(data, {"train": found}, None, tmp_path / "completed.csv")
+    return Completion(data, {"train": found}, "nothing is known", tmp_path / "completed.csv")
 
 
 def test_it_has_a_record_per_image_and_can_be_read_twice(completion):
@@ -53,10 +54,17 @@ def test_its_text_is_short(completion):
     assert repr(completion) == (
         f"Completion(4 images, 3 of them completed: 3 labels observed, 3 proposed, 1 denied, 1 doubted; {completion.file})"
     )
-    first, second, last = completion.summary().splitlines()
+    first, second, third, last = completion.summary().splitlines()
     assert first == "3 images: 1.00 observed labels each, 1.00 proposed, 0.33 proposed to be absent; 1 observed ones are doubted"
-    assert second.startswith("no label to fit confidences to")
-    assert last == f"written: {completion.file}"
+    assert second == "nothing is known"
+    assert third == f"written: {completion.file}"
+    assert last.startswith(f"next: look at the images in {sample_file(completion.file)} (a random sample of the new labels)")
+
+
+def test_a_sample_of_the_new_labels_is_random_and_whole_if_there_are_few(completion):
+    rows = completion.sample()
+    assert sorted(rows) == [("train & 0.png", "<b>cat</b>", 0.9), ("train & 0.png", "car", 0.95), ("train & 1.png", "dog", 0.6)]
+    assert rows == completion.sample()
 
 
 def test_a_notebook_shows_figures_and_images_with_their_proposed_labels(completion):
@@ -77,7 +85,7 @@ def test_a_notebook_shows_a_few_of_many_images_and_those_that_are_gone_as_text(t
     everything = np.ones(observed.shape, bool) & (observed == 0)
     found = Proposals(np.full(observed.shape, 0.9), {}, everything, ~everything & False, ~everything & False)
     val = split(tmp_path, "val", OBSERVED[:0], OBSERVED[:0])
-    done = Completion(Dataset(CLASSES, train, val, None), {"train": found}, None, tmp_path / "x.csv")
+    done = Completion(Dataset(CLASSES, train, val, None), {"train": found}, "nothing is known", tmp_path / "x.csv")
     (tmp_path / train.names[0]).unlink()
     page = done._repr_html_()
     assert page.count("<figure") == SAMPLES

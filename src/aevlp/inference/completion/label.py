@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError, require
-from aevlp.data.dataset import Dataset, data_fingerprint, names_content
 from aevlp.data.load import load
 from aevlp.inference.completion.formats import LabelFile, find_format
+from aevlp.inference.completion.sample import sample_file, write_sample
 from aevlp.inference.model_location import require_same_classes
 from aevlp.inference.options import LabelOptions
 from aevlp.store.location import store_root
+from aevlp.training.provenance import has_trained_on
 from aevlp.training.run_folder import RunFolder, open_run
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
         raise UserError("--folds: trains models like a run's; name the run with --run, and use it (--witness model or both)")
     format = find_format(out, options.out_format)
     format.check_path(out, options.image_prefix)
+    if sample_file(out).exists():
+        raise UserError(f"--out {out}: {sample_file(out)}, the sample to check, exists; move it away or choose another name")
 
     dataset = load(data, config.data, store_root(config.run.store))
     images = len(dataset.train.names)
@@ -51,12 +54,19 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
         config = _with_tuned_options(config, run)
     if run is not None and uses_model:
         require_same_classes(dataset.classes, model_classes(run.model), data, run.path)
-        _warn_of_known_labels(dataset, run, options.folds)
+    knows_labels = run is not None and uses_model and options.folds is None and has_trained_on(run, dataset)
+    if knows_labels:
+        log.warning(
+            "the model was trained on labels of these images and hardly doubts them, so that nothing about its proposals can be "
+            "measured; --folds 5 avoids that"
+        )
     accelerator = make_accelerator(config.engine)
-    task = LabelTask(config, dataset, run if uses_model else None, uses_teacher, options, out)
+    task = LabelTask(config, dataset, run if uses_model else None, knows_labels, uses_teacher, options, out)
     completion = complete(task, accelerator)
     if accelerator.is_main_process:
         format.write(file, completion)
+        if not completion.is_verified:
+            write_sample(file, completion.sample())
     return completion
 
 
@@ -81,14 +91,3 @@ def _with_tuned_options(config: Config, run: RunFolder) -> Config:
     options: Any = config.source
     would_tune = getattr(options, "tune", False)
     return replace(config, source=replace(options, **tuned, tune=False)) if tuned and would_tune else config
-
-
-def _warn_of_known_labels(data: Dataset, run: RunFolder, folds: int | None) -> None:
-    """Warn if a model scores images whose labels it was trained on."""
-    result = run.read_result() or {}
-    if folds is not None or result.get("data") != str(data.train.root.resolve()):
-        return
-    log.warning("the model of %s was trained on labels of these images and hardly doubts them; --folds 5 avoids that", run.path)
-    made_of = result.get("fingerprint")
-    if names_content(made_of) and made_of != data_fingerprint(data):
-        log.warning("since then images, labels or their order have changed: it may have been trained on validation images too")

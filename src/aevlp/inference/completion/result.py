@@ -15,21 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.core.errors import UserError
+from aevlp.core.seeds import seed_for
 from aevlp.damp.quality import precision_recall
 from aevlp.data.dataset import Dataset, Split
 from aevlp.data.images import BadImage, open_rgb
-from aevlp.inference.completion.fusion import Doubles, Flags, Fusion
+from aevlp.inference.completion.claims import Claim, ExpectedClaim
+from aevlp.inference.completion.fusion import Doubles, Flags
 from aevlp.inference.completion.records import Completed, Score
+from aevlp.inference.completion.sample import SAMPLE, sample_file
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 SAMPLES = 6  # images in a notebook
 THUMBNAIL = 128  # pixels of the longer side
-BASIS = {
-    "complete": "measured on fully labelled validation images",
-    "estimated": "estimated from observed labels, too high if the predictors are weak; --train.expected_positives helps",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +71,8 @@ class Completion:
     data: Dataset
     proposals: Mapping[str, Proposals]
     """Split name -> proposals, for the splits whose labels are incomplete."""
-    fusion: Fusion | None
-    """None: there was no label to fit it to."""
+    claim: Claim | str
+    """Precision and recall of the new labels, measured or expected; or the reason why nothing can be said about them."""
     file: Path
     """The file that the records are written to."""
 
@@ -122,21 +121,33 @@ class Completion:
         lines = [
             f"{counts.images} images: {counts.observed / images:.2f} observed labels each, {counts.proposed / images:.2f} "
             f"proposed, {counts.denied / images:.2f} proposed to be absent; {counts.doubted} observed ones are doubted",
-            self._precision(),
+            self.claim if isinstance(self.claim, str) else f"{counts.proposed} new labels: {self.claim}",
         ]
         if self.data.train.truth is not None and (self.data.train.observed == 0).any():
             lines.append(self._against_truth(self.data.train.truth))
-        return "\n".join([*lines, f"written: {self.file}"])
+        lines.append(f"written: {self.file}")
+        if not self.is_verified:
+            lines.append(
+                f"next: look at the images in {sample_file(self.file)} (a random sample of the new labels) and count how many "
+                "are right; or label 50 or more images completely as the split 'val', and the precision is measured"
+            )
+        return "\n".join(lines)
 
-    def _precision(self) -> str:
-        fusion = self.fusion
-        if fusion is None:
-            return "no label to fit confidences to: proposed by the teacher's own rule, or the run's thresholds"
-        if fusion.to_find == 0:
-            return "nothing is proposed: the images to fit confidences to have no label that is not observed"
-        if fusion.propose == np.inf:
-            return "nothing is proposed: no confidence reaches the precision that was asked for"
-        return f"proposed labels: precision {fusion.precision:.3f}, recall {fusion.recall:.3f} ({BASIS[fusion.basis]})"
+    @property
+    def is_verified(self) -> bool:
+        """Whether nothing was proposed, or its precision was measured."""
+        return not self.counts.proposed or not isinstance(self.claim, ExpectedClaim | str)
+
+    def sample(self) -> list[tuple[str, str, float]]:
+        """Return (image, label, confidence) of new labels, a random sample of at most `SAMPLE` in random order."""
+        cells = [
+            (split.names[row], self.data.classes[column], float(found.confidence[row, column]))
+            for split in self._splits
+            if (found := self.proposals.get(split.name)) is not None
+            for row, column in zip(*np.nonzero(found.proposed), strict=True)
+        ]
+        order = np.random.default_rng(seed_for(0, "sample")).permutation(len(cells))[:SAMPLE]
+        return [cells[index] for index in order]
 
     def _against_truth(self, truth: npt.NDArray[np.int8]) -> str:
         """Compare the proposals with labels that are known but were hidden; nothing was fitted to them."""

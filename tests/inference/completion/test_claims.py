@@ -1,0 +1,97 @@
+"""Claims about new labels: the stated intervals hold on images that were not measured, and nothing useless looks good."""
+
+import numpy as np
+import pytest
+
+from aevlp.inference.completion.claims import Measurement, best_f1_cut, expected_claim
+from aevlp.inference.completion.fusion import TOGETHER, complete_fit_target, estimated_fit_target, fit_fusion
+from tests.inference.completion.test_fusion import TWO, Drawn, drawn, precision_of
+
+
+def measured(val: Drawn, train: Drawn) -> tuple[Measurement, np.ndarray]:
+    """A measurement on fully labelled images `val`, and the confidences of the images `train`."""
+    target = complete_fit_target(train.observed, val.truth, np.random.default_rng(0))
+    fusion, held_out = fit_fusion(val.scores, target)
+    confidence = fusion.confidence(train.scores)
+    return Measurement(held_out[TOGETHER], target, confidence[train.unknown]), confidence
+
+
+def test_the_cut_has_the_best_f1_of_other_images():
+    val, train = drawn(1000, TWO, seed=0), drawn(2000, TWO, seed=1)
+    _, confidence = measured(val, train)
+
+    def f1(least):
+        given = train.unknown & (confidence >= least)
+        return 2 * (given & train.hidden).sum() / (given.sum() + train.hidden.sum())
+
+    best = max(f1(least) for least in np.linspace(0.02, 0.98, 49))
+    assert f1(best_f1_cut(confidence[train.unknown])) > best - 0.01
+
+
+@pytest.mark.parametrize("images", [50, 150])
+def test_intervals_hold_the_true_precision_and_recall(images):
+    """Nine of ten do (with sixty sets, eight of ten at least), and they are not so wide that anything fits."""
+    held = {"precision": [], "recall": []}
+    widths = []
+    for seed in range(60):
+        val, train = drawn(images, TWO, seed=2 * seed), drawn(300, TWO, seed=2 * seed + 1)
+        measurement, confidence = measured(val, train)
+        cut = best_f1_cut(confidence[train.unknown])
+        claim, given = measurement.claim(cut), train.unknown & (confidence >= cut)
+        truth = {"precision": precision_of(given, train), "recall": (given & train.hidden).sum() / train.hidden.sum()}
+        for name, interval in (("precision", claim.precision), ("recall", claim.recall)):
+            held[name].append(interval.low <= truth[name] <= interval.high)
+        widths.append(claim.precision.high - claim.precision.low)
+    assert np.mean(held["precision"]) >= 0.8
+    assert np.mean(held["recall"]) >= 0.8
+    assert np.mean(widths) < 0.4
+
+
+def test_a_precision_that_is_asked_for_is_kept_or_nothing_is_proposed():
+    kept = []
+    for seed in range(40):
+        val, train = drawn(200, {"model": 3.0}, seed=1000 + seed), drawn(300, {"model": 3.0}, seed=2000 + seed)
+        measurement, confidence = measured(val, train)
+        cut = measurement.precise_cut(0.8)
+        if cut < np.inf:
+            kept.append(precision_of(confidence >= cut, train) >= 0.8)
+            assert measurement.claim(cut).precision.low >= 0.8
+    assert len(kept) > 30  # it is within reach here
+    assert np.mean(kept) >= 0.85
+
+
+def test_a_precision_out_of_reach_has_no_cut():
+    val, train = drawn(200, {"model": 0.0}, seed=3), drawn(300, {"model": 0.0}, seed=4)
+    assert measured(val, train)[0].precise_cut(0.9) == np.inf
+    val, train = drawn(12, {"model": 5.0}, seed=3), drawn(300, {"model": 5.0}, seed=4)
+    assert measured(val, train)[0].precise_cut(0.9) == np.inf  # so few images prove nothing, however good the model
+
+
+def test_classes_are_weighted_as_they_are_observed():
+    """Where images were collected class by class, the common class is often a hidden label: the rare one is what is shown."""
+    rng = np.random.default_rng(0)
+    truth = np.where(rng.random((4000, 2)) < [0.8, 0.2], 1, -1).astype(np.int8)
+    truth = truth[(truth == 1).any(1)]
+    hidden = []
+    for tags in ([[1, 0]] * 9 + [[0, 1]], [[1, 0], [0, 1]]):
+        target = complete_fit_target(np.array(tags, np.int8), truth, rng)
+        hidden.append(target.positive_weight[:, 0].sum() / target.positive_weight.sum())
+    plain, collected = hidden
+    assert collected > plain + 0.25
+
+
+def test_expectations_have_the_range_of_other_numbers_of_labels():
+    images = drawn(800, TWO, seed=5)
+    target = estimated_fit_target(images.scores, images.observed, None)
+    confidence = fit_fusion(images.scores, target)[0].confidence(images.scores)[images.unknown]
+    claim = expected_claim(confidence[confidence >= best_f1_cut(confidence)], target, 1.0)
+    assert claim.low < claim.precision < claim.high
+    assert claim.fewest < (images.truth == 1).sum(1).mean() < claim.most
+    assert str(claim).startswith(f"expected precision {claim.precision:.2f}, unverified ({claim.low:.2f} to {claim.high:.2f} if")
+
+
+def test_a_predictor_that_knows_nothing_proposes_nothing():
+    images = drawn(800, {"teacher": 0.0}, seed=6)
+    target = estimated_fit_target(images.scores, images.observed, None)
+    confidence = fit_fusion(images.scores, target)[0].confidence(images.scores)[images.unknown]
+    assert target.to_find == 0 or (confidence >= best_f1_cut(confidence)).mean() < 0.01
