@@ -36,11 +36,13 @@ class Logistic:
     slopes: tuple[float, ...]  # F
     offset: float
     of_class: tuple[float, ...] | None  # C; None: the same for all classes
+    is_share: bool = False  # exp(z) is the share of positives, not the odds
 
     def __call__(self, features: Floats) -> npt.NDArray[np.float64]:
         """Probabilities [N, C] of features [N, C, F]."""
         z = features @ np.array(self.slopes) + self.offset + (0.0 if self.of_class is None else np.array(self.of_class))
-        return sigmoid(z)
+        # An estimated share may exceed 1. This map keeps small shares and the order.
+        return -np.expm1(-np.exp(np.minimum(z, 100))) if self.is_share else sigmoid(z)
 
 
 def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_class: bool = False) -> Logistic:

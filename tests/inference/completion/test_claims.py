@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from aevlp.inference.completion.claims import Measurement, best_f1_cut, expected_claim
+from aevlp.inference.completion.claims import ClaimMeasurement, best_f1_cut, expected_claim
 from aevlp.inference.completion.fusion import TOGETHER, complete_fit_target, estimated_fit_target, fit_fusion
 from tests.inference.completion.test_fusion import TWO, Drawn, drawn, precision_of
 
 
-def measured(val: Drawn, train: Drawn) -> tuple[Measurement, np.ndarray]:
+def measured(val: Drawn, train: Drawn) -> tuple[ClaimMeasurement, np.ndarray]:
     """A measurement on fully labelled images `val`, and the confidences of the images `train`."""
     target = complete_fit_target(train.observed, val.truth, np.random.default_rng(0))
     fusion, held_out = fit_fusion(val.scores, target)
     confidence = fusion.confidence(train.scores)
-    return Measurement(held_out[TOGETHER], target, confidence[train.unknown]), confidence
+    return ClaimMeasurement(held_out[TOGETHER], target, confidence[train.unknown]), confidence
 
 
 def test_the_cut_has_the_best_f1_of_other_images():

@@ -60,7 +60,7 @@ def best_f1_cut(confidence: Doubles) -> float:
     return float(ranked[best] + (ranked[best + 1] if best + 1 < len(ranked) else 0.0)) / 2
 
 
-class Measurement:
+class ClaimMeasurement:
     """Precision and recall above any cut, by held-out confidences [N, C] of the fully labelled images of a target.
 
     `to_complete` [M] are the confidences of the unknown cells of the images to complete.

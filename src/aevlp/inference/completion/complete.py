@@ -14,7 +14,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
 from aevlp.damp.options import DampOptions
 from aevlp.data.dataset import Dataset, Labels, Split
-from aevlp.inference.completion.claims import Claim, Measurement, best_f1_cut, expected_claim
+from aevlp.inference.completion.claims import Claim, ClaimMeasurement, best_f1_cut, expected_claim
 from aevlp.inference.completion.fusion import (
     TOGETHER,
     Doubles,
@@ -115,7 +115,7 @@ def _cut(task: LabelTask, confidence: Mapping[str, Doubles], held_out: Doubles, 
         observed = np.concatenate([(split.observed == 1).sum(1) for split in task.splits.values()])
         proposed = unknown[unknown >= cut]
         return cut, expected_claim(proposed, target, float(observed.mean())) if len(proposed) else NOTHING_ABOVE
-    measured = Measurement(held_out, target, unknown)
+    measured = ClaimMeasurement(held_out, target, unknown)
     if options.min_precision is not None:
         cut = measured.precise_cut(options.min_precision)
         if cut == np.inf:

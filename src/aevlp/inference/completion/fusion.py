@@ -6,7 +6,7 @@ labels of its image that were not observed (`aevlp.data.prevalence`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ Scores = Mapping[str, Floats]
 """Predictor -> its scores [N, C], 0 to 1."""
 PARTS = 5  # cross-validation: the images of a part are scored by a fusion fitted on the other parts
 TOGETHER = "together"
-FOUND = 0.36  # share of positives at which labels count as found when their number is estimated; weak predictors seldom reach it
+FOUND = 0.3  # confidence at which labels count as found when their number is estimated; weak predictors seldom reach it
 LOWEST = 0.05  # share of the true labels that a predictor alone may doubt; the other predictor must doubt them too
 
 
@@ -40,12 +40,12 @@ class FitTarget:
         return float(self.positive_weight.sum())
 
     def fit(self, features: Doubles) -> Logistic:
-        """Fit a regression of the target on features [N, C, F]. Slopes are constrained to be non-negative.
-
-        An estimated positive weight stands on observed labels, whose cells do not count themselves. There the loss is linear: the
-        fit is that of unbiased positive-unlabelled learning (du Plessis et al., 2015).
-        """
-        return fit_logistic(features, self.positive_weight, self.cell_weight - self.positive_weight, per_class=True)
+        """Fit a regression of the target on features [N, C, F]. Slopes are constrained to be non-negative."""
+        if self.basis == "complete":
+            return fit_logistic(features, self.positive_weight, self.cell_weight - self.positive_weight, per_class=True)
+        # Positives against all cells that may be positive: the odds are the share of positives among these. This is cautious: a
+        # fit of the probability itself follows an overestimated number of positives to certainty.
+        return replace(fit_logistic(features, self.positive_weight, self.cell_weight, per_class=True), is_share=True)
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,7 @@ def estimated_fit_target(scores: Scores, observed: Labels, expected_positives: f
     may_be = ((observed != -1) & informative).astype(np.float64)
 
     def found(weight: Doubles) -> Flags:
-        # Positives against all cells that may be positive: the odds are the share of positives among these.
-        share = np.exp(logit(fit_logistic(features, weight, may_be, per_class=True)(features)))
-        result: Flags = share >= FOUND
+        result: Flags = FitTarget(weight, may_be, "estimated").fit(features)(features) >= FOUND
         return result
 
     weight = estimated_positive_weight(observed, found, expected_positives)
