@@ -1,6 +1,6 @@
 """Calibration: a logistic regression turns scores into probabilities."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,15 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
+from aevlp.data.dataset import Labels
+from aevlp.data.prevalence import estimated_positive_weight, informative_rows
+
 Floats = npt.NDArray[np.floating]
 Weights = npt.NDArray[np.floating] | npt.NDArray[np.bool_]
 BINS = 10
 CLASS_PENALTY = 1.0  # on a class's own offset, squared; with few examples it stays near 0
 SMALLEST = 1e-7  # probability
+FOUND = 0.3  # share of positives from which on labels count as found when their number is estimated
 
 
 def logit(probabilities: Floats) -> npt.NDArray[np.float64]:
@@ -73,6 +77,32 @@ def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_
         found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=how).x
     own = tuple(map(float, found[width + 1 :])) if per_class else None
     return Logistic(tuple(map(float, found[:width])), float(found[width]), own)
+
+
+def positive_weight_by_scores(
+    features: Floats, observed: Labels, expected_positives: float | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the positive weight [N, C] of observed labels [N, C], by the features [N, C, F] of all cells.
+
+    A cell counts as found if a regression of positives against all cells that may be positive makes it likely enough. Weak scores
+    seldom do, so that they find few labels rather than many wrong ones.
+    """
+    may_be = (observed != -1) & informative_rows(observed)[:, None]
+
+    def found(weight: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        result: npt.NDArray[np.bool_] = fit_share(features, weight, may_be)(features) >= FOUND
+        return result
+
+    return estimated_positive_weight(observed, found, expected_positives)
+
+
+def fit_share(features: Floats, positive: Weights, cells: Weights) -> Logistic:
+    """Fit the share of positives among cells with features [N, C, F], both with weights [N, C].
+
+    The odds of positives against all cells are that share. This is cautious: a fit of the probability itself follows an
+    overestimated number of positives to certainty.
+    """
+    return replace(fit_logistic(features, positive, cells, per_class=True), is_share=True)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Where the validation labels are incomplete, each observed label counts for sever
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +18,15 @@ from aevlp.config.run_options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
 from aevlp.data.dataset import Labels, Split
-from aevlp.data.prevalence import Floats, estimated_positive_weight, informative_rows
-from aevlp.training.calibration import Calibration, fit_calibration, from_json, logit, sigmoid
+from aevlp.data.prevalence import Floats, informative_rows
+from aevlp.training.calibration import (
+    Calibration,
+    fit_calibration,
+    from_json,
+    logit,
+    positive_weight_by_scores,
+    sigmoid,
+)
 from aevlp.training.run_folder import RunFolder
 
 FORMAT = 1
@@ -58,16 +65,17 @@ def fit_thresholds(
 
     Where they are not complete, `expected_positives` per image may be given, and images of which nothing is known are left out.
     """
+    if options.aim == "precision" and not is_complete:
+        raise UserError(
+            "--thresholds.aim precision: the labels of these images are incomplete, so that no precision can be measured; label "
+            "50 or more images completely as the split 'val', or use the aim f1"
+        )
     if is_complete:
         weight = (labels == 1).astype(np.float64)
     else:
         if (tells := informative_rows(labels)).any():
             probabilities, labels = probabilities[tells], labels[tells]
-        # The number of labels per image is estimated at the best F1, whatever the aim.
-        best = replace(options, aim="f1")
-        weight = estimated_positive_weight(
-            labels, lambda weight: probabilities >= _fit(probabilities, weight, best)[1], expected_positives
-        )
+        weight = positive_weight_by_scores(logit(probabilities)[..., None], labels, expected_positives)
     overall, own = _fit(probabilities, weight, options)
     return Thresholds(
         aim=options.aim,
@@ -94,16 +102,14 @@ def _fit(probabilities: Floats, weight: Floats, options: ThresholdOptions) -> tu
     return overall, sigmoid(share * logit(np.array(own)) + (1 - share) * logit(np.array([overall])))
 
 
-def threshold(
-    values: Floats, weight: Floats, aim: Aim, precision: float = 0.9, counted: npt.NDArray[np.bool_] | None = None
-) -> float:
+def threshold(values: Floats, weight: Floats, aim: Aim, precision: float = 0.9) -> float:
     """Return the threshold on values [M] that serves the aim best, half-way between two values; cells have positive weights [M].
 
-    A precision that cannot be reached gives the highest that can. `counted` [M]: the cells that labels are given to; None: all.
+    A precision that cannot be reached gives the highest that can.
     """
     order = np.argsort(-values, kind="stable")
     ranked = values[order].astype(np.float64)
-    given = np.arange(1, len(values) + 1) if counted is None else np.cumsum(counted[order])
+    given = np.arange(1, len(values) + 1)
     hits = np.minimum(np.cumsum(weight[order]), given)
     there = weight.sum()
     if aim == "f1":
@@ -112,7 +118,7 @@ def threshold(
         merit = -np.abs(given - there)
     else:
         is_enough = hits >= precision * given - 1e-9
-        merit = np.where(is_enough, given, hits / np.maximum(given, 1) - 1)
+        merit = np.where(is_enough, given, hits / given - 1)
     is_last_of_equals = np.append(ranked[1:] < ranked[:-1], True)
     best = int(np.where(is_last_of_equals, merit, -np.inf).argmax())
     below = ranked[best + 1] if best + 1 < len(ranked) else 0.0

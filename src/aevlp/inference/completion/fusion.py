@@ -6,15 +6,15 @@ labels of its image that were not observed (`aevlp.data.prevalence`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from aevlp.data.dataset import Labels
-from aevlp.data.prevalence import Floats, estimated_positive_weight, hidden_like, informative_rows
-from aevlp.training.calibration import Logistic, fit_logistic, logit
+from aevlp.data.prevalence import Floats, hidden_like, informative_rows
+from aevlp.training.calibration import Logistic, fit_logistic, fit_share, logit, positive_weight_by_scores
 
 Flags = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
@@ -22,7 +22,6 @@ Scores = Mapping[str, Floats]
 """Predictor -> its scores [N, C], 0 to 1."""
 PARTS = 5  # cross-validation: the images of a part are scored by a fusion fitted on the other parts
 TOGETHER = "together"
-FOUND = 0.3  # confidence at which labels count as found when their number is estimated; weak predictors seldom reach it
 LOWEST = 0.05  # share of the true labels that a predictor alone may doubt; the other predictor must doubt them too
 
 
@@ -43,9 +42,7 @@ class FitTarget:
         """Fit a regression of the target on features [N, C, F]. Slopes are constrained to be non-negative."""
         if self.basis == "complete":
             return fit_logistic(features, self.positive_weight, self.cell_weight - self.positive_weight, per_class=True)
-        # Positives against all cells that may be positive: the odds are the share of positives among these. This is cautious: a
-        # fit of the probability itself follows an overestimated number of positives to certainty.
-        return replace(fit_logistic(features, self.positive_weight, self.cell_weight, per_class=True), is_share=True)
+        return fit_share(features, self.positive_weight, self.cell_weight)
 
 
 @dataclass(frozen=True)
@@ -71,19 +68,11 @@ def complete_fit_target(observed: Labels, truth: Labels, rng: np.random.Generato
 
 def estimated_fit_target(scores: Scores, observed: Labels, expected_positives: float | None) -> FitTarget:
     """Estimate the labels to find in images of which only some labels [N, C] are observed."""
-    features = _features(scores, tuple(scores))
-    informative = informative_rows(observed)[:, None]
-    may_be = ((observed != -1) & informative).astype(np.float64)
-
-    def found(weight: Doubles) -> Flags:
-        result: Flags = FitTarget(weight, may_be, "estimated").fit(features)(features) >= FOUND
-        return result
-
-    weight = estimated_positive_weight(observed, found, expected_positives)
+    weight = positive_weight_by_scores(_features(scores, tuple(scores)), observed, expected_positives)
     # An observed label stands for itself and for others; only the others are to be found.
     known = (observed == 1).sum()
     hidden = weight * (1 - known / max(weight.sum(), known, 1))
-    return FitTarget(hidden, ((observed == 0) & informative).astype(np.float64), "estimated")
+    return FitTarget(hidden, ((observed == 0) & informative_rows(observed)[:, None]).astype(np.float64), "estimated")
 
 
 def fit_fusion(scores: Scores, target: FitTarget) -> tuple[Fusion, dict[str, Doubles]]:
