@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from aevlp.config.methods import Method
-from aevlp.core.errors import require
+from aevlp.core.errors import UserError, require
 from aevlp.core.options import Above, AtLeast, Between, Option, Options, options_of
 from aevlp.core.processes import EngineOptions
 from aevlp.data.load import DataOptions
@@ -67,6 +67,14 @@ class ThresholdOptions(Options, section="thresholds"):
     """Precision to reach with the aim precision."""
     shrinkage: Annotated[float, AtLeast(0)] = 10.0
     """Number of examples at which a class's own threshold and the common one weigh the same; 0: no shrinkage."""
+
+    def require_measurable(self, *, is_complete: bool) -> None:
+        """Refuse to aim at a precision that cannot be measured, because the labels are not complete."""
+        if self.aim == "precision" and not is_complete:
+            raise UserError(
+                "--thresholds.aim precision: the labels of the validation images are incomplete, so that no precision can be "
+                "measured; label 50 or more images completely as the split 'val', or use the aim f1"
+            )
 
 
 @dataclass(frozen=True)

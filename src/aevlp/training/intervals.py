@@ -14,12 +14,13 @@ REPLICATES = 2000
 class Interval:
     """A measured share and the interval that holds the true one in `LEVEL` of all cases, 0 to 1."""
 
-    value: float  # nan: nothing was there to measure it on
+    value: float | None  # None: nothing was there to measure it on
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ({100 * LEVEL:.0f} % interval {self.low:.3f} to {self.high:.3f})"
+        value = "unknown" if self.value is None else f"{self.value:.3f}"
+        return f"{value} ({100 * LEVEL:.0f} % interval {self.low:.3f} to {self.high:.3f})"
 
 
 class ImageBootstrap:
@@ -42,4 +43,4 @@ class ImageBootstrap:
         shares = np.clip((self.weights @ hits + hit) / (self.weights @ claims + hit + miss), 0, 1)
         found = self.rng.binomial(max(trials, 1), shares) / max(trials, 1)
         low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Interval(float(hits.sum()) / total if total else np.nan, float(low), float(high))
+        return Interval(float(hits.sum()) / total if total else None, float(low), float(high))

@@ -46,6 +46,7 @@ def prepare(config: Config, data: Dataset, store_root: Path | None, accelerator:
             f"--train.batch_size {config.train.batch_size} cannot be shared by {accelerator.num_processes} processes; "
             "use a multiple of their number"
         )
+    config.thresholds.require_measurable(is_complete=data.val.truth is not None)
     labels = training_labels(data.train, method.loss)
     features = check_inputs(config, data)  # before a model is loaded
     classifier: Classifier

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from aevlp.config.run_options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
+from aevlp.core.seeds import seed_for
 from aevlp.data.dataset import Labels, Split
 from aevlp.data.prevalence import Floats, informative_rows
 from aevlp.training.calibration import (
@@ -27,9 +28,11 @@ from aevlp.training.calibration import (
     positive_weight_by_scores,
     sigmoid,
 )
+from aevlp.training.intervals import ImageBootstrap, Interval
 from aevlp.training.run_folder import RunFolder
 
 FORMAT = 1
+PARTS = 5  # cross-validation of the measured precision
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Thresholds:
     overall: float
     classes: dict[str, float]
     calibration: Calibration | None  # None: it takes complete labels
+    measured_precision: Interval | None = None  # of all labels together, on images that were not fitted on; None likewise
 
     def above(self, probabilities: Floats) -> npt.NDArray[np.bool_]:
         """Return the labels that are given for probabilities [N, C]."""
@@ -65,11 +69,7 @@ def fit_thresholds(
 
     Where they are not complete, `expected_positives` per image may be given, and images of which nothing is known are left out.
     """
-    if options.aim == "precision" and not is_complete:
-        raise UserError(
-            "--thresholds.aim precision: the labels of these images are incomplete, so that no precision can be measured; label "
-            "50 or more images completely as the split 'val', or use the aim f1"
-        )
+    options.require_measurable(is_complete=is_complete)
     if is_complete:
         weight = (labels == 1).astype(np.float64)
     else:
@@ -87,7 +87,19 @@ def fit_thresholds(
         overall=overall,
         classes=dict(zip(classes, map(float, own), strict=True)),
         calibration=fit_calibration(probabilities, labels == 1) if is_complete else None,
+        measured_precision=_measured_precision(probabilities, weight, options) if is_complete else None,
     )
+
+
+def _measured_precision(probabilities: Floats, weight: Floats, options: ThresholdOptions) -> Interval:
+    """Return the precision over all classes, where each image's labels are given by thresholds that were fitted without it."""
+    part = np.arange(len(weight)) % PARTS
+    given = np.zeros(weight.shape, bool)
+    for k in np.unique(part):
+        own, others = part == k, (part != k) | (len(part) == 1)  # a single image is fitted on itself
+        given[own] = probabilities[own] >= _fit(probabilities[others], weight[others], options)[1]
+    bootstrap = ImageBootstrap(len(weight), np.random.default_rng(seed_for(0, "thresholds")))
+    return bootstrap.share((weight * given).sum(1), given.sum(1).astype(np.float64), int(given.sum()))
 
 
 def _fit(probabilities: Floats, weight: Floats, options: ThresholdOptions) -> tuple[float, npt.NDArray[np.float64]]:
@@ -141,6 +153,8 @@ def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
             raise UserError(f"{file}: written by a newer aevlp (format {number}, this one knows {FORMAT}); update aevlp")
         calibration = None if values["calibration"] is None else from_json(values["calibration"])
         own = {name: float(value) for name, value in values["classes"].items()}
+        measured = values.get("measured_precision")  # not in files of 0.6 and older
+        values["measured_precision"] = None if measured is None else Interval(**measured)
         found = Thresholds(**{**values, "classes": own, "calibration": calibration})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
