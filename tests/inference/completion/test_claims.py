@@ -31,7 +31,7 @@ def test_the_cut_has_the_best_f1_of_other_images():
 @pytest.mark.parametrize("images", [50, 150])
 def test_intervals_hold_the_true_precision_and_recall(images):
     """Nine of ten do (with sixty sets, eight of ten at least), and they are not so wide that anything fits."""
-    held = {"precision": [], "recall": []}
+    held: dict[str, list[bool]] = {"precision": [], "recall": []}
     widths = []
     for seed in range(60):
         val, train = drawn(images, TWO, seed=2 * seed), drawn(300, TWO, seed=2 * seed + 1)

@@ -12,7 +12,7 @@ from aevlp.config.config import build_config
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
 from aevlp.inference.completion import complete as module
-from aevlp.inference.completion.claims import PLAUSIBLE, MeasuredClaim
+from aevlp.inference.completion.claims import FEWER, MORE, MeasuredClaim
 from aevlp.inference.completion.complete import NOTHING_KNOWN, LabelTask, complete
 from aevlp.inference.options import LabelOptions
 from aevlp.training.run_folder import RunFolder
@@ -106,7 +106,7 @@ def test_expected_positives_are_what_the_user_says_they_are(train, val):
     data = dataset(train.observed, val.observed, is_complete=False)
     claims = [completed(data, train.scores, val.scores, values={"train.expected_positives": n}).claim for n in (1.5, 2.5)]
     for claim, to_find in zip(claims, (0.5, 1.5), strict=True):
-        assert (claim.fewest, claim.most) == pytest.approx((1 + to_find / PLAUSIBLE, 1 + to_find * PLAUSIBLE))
+        assert (claim.fewest, claim.most) == pytest.approx((1 + to_find * FEWER, 1 + to_find * MORE))
 
 
 @pytest.mark.parametrize("is_complete", [True, False])

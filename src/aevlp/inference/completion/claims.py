@@ -14,7 +14,7 @@ from aevlp.core.seeds import seed_for
 from aevlp.inference.completion.fusion import Doubles, FitTarget
 from aevlp.training.intervals import ImageBootstrap, Interval
 
-PLAUSIBLE = 3.0  # factor by which the estimated number of labels to find may be too low or too high
+FEWER, MORE = 1 / 3, 5.0  # plausible numbers of labels to find, as multiples of the estimate, which is cautious
 CUTS = 25  # tried for a precision, from the strictest on
 
 
@@ -114,5 +114,4 @@ def expected_claim(proposed: Doubles, target: FitTarget, observed: float) -> Exp
         # With that many times as many labels to find, a confidence p becomes 1 - (1 - p) ** factor.
         return float(1 - ((1 - proposed) ** factor).mean()) if len(proposed) else 0.0
 
-    low, high = 1 / PLAUSIBLE, PLAUSIBLE
-    return ExpectedClaim(mean(1), mean(low), mean(high), observed + low * to_find, observed + high * to_find)
+    return ExpectedClaim(mean(1), mean(FEWER), mean(MORE), observed + FEWER * to_find, observed + MORE * to_find)
