@@ -34,7 +34,7 @@ def result_of(run: Path) -> dict:
 
 @pytest.mark.parametrize("method", [*METHODS, *COMBINED, *BOOSTED])
 def test_every_method_trains_and_its_model_is_found_again(capsys, world, plain, tmp_path, method):
-    asks = any(word in method for word in ("aevlp", "vlpl", "damp"))
+    asks = any(word in method for word in ("aevlp", "vlpl", "damp", "zero-shot"))
     words = [*plain, "--method", method, "--epochs", "2", *(TEACHER if asks else [])]
     answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *words)
     assert answer.code == 0, answer.err

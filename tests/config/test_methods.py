@@ -22,12 +22,15 @@ def test_every_source_that_yields_pseudo_labels_feeds_every_loss_that_reads_them
     for loss in losses:
         for source in sources:
             method = find_method(f"{loss}+{source}")
-            assert (method.loss.name, method.source.name) == (loss, source)
+            assert (method.loss, method.source) == (LOSSES[loss], SOURCES[source])
 
 
-def test_a_head_goes_with_any_method():
+def test_a_head_goes_with_any_method_that_trains():
     for name, method in METHODS.items():
-        if method.head is None:
+        if method.loss is None:
+            with pytest.raises(UserError, match=f"boostlu.{name}: {name} trains nothing, so it has no head to replace"):
+                find_method(f"boostlu+{name}")
+        elif method.head is None:
             boosted = find_method(f"boostlu+{name}")
             assert (boosted.head, boosted.loss, boosted.source) == (HEADS["boostlu"], method.loss, method.source)
             assert boosted.sections == {**method.sections, "boostlu": HEADS["boostlu"].options}

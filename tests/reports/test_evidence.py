@@ -15,7 +15,7 @@ from aevlp.reports import collect
 from aevlp.reports import evidence as module
 from aevlp.reports.collect import collect_evidence
 from aevlp.reports.evidence import Evidence, read_evidence, write_evidence
-from aevlp.training.evaluate import evaluate, probabilities, ranking_metrics
+from aevlp.training.evaluate import by_classifier, evaluate, probabilities, ranking_metrics
 from aevlp.training.finalize import FinalEvaluation
 from aevlp.training.inputs import as_files
 from aevlp.training.thresholds import fit_thresholds
@@ -30,9 +30,10 @@ def collected(config, data, setup, accelerator, split=None):
     limits = fit_thresholds(
         found, split.evaluation_labels, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
     )
-    trained: Any = SimpleNamespace(setup=replace(setup, config=config, data=data), inputs=inputs)
+    predict = by_classifier(setup.classifier, inputs, accelerator)
+    trained: Any = SimpleNamespace(setup=replace(setup, config=config, data=data), predict=predict)
     metrics = evaluate(found, split, data.classes, limits.above(found), limits.positives)
-    return collect_evidence(trained, FinalEvaluation(setup.classifier, limits, split, found, None, metrics, None)), found, limits
+    return collect_evidence(trained, FinalEvaluation(limits, split, found, None, metrics, None)), found, limits
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 from aevlp.cli.arguments import swept
-from aevlp.config.methods import find_method
 from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, results_table
 from aevlp.core.errors import UserError, first_few
 from aevlp.core.options import AtLeast, Options, Parser, options_of
@@ -57,9 +56,10 @@ def print_outcomes(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], out:
     if warned := [trial.name for trial, outcome in done if outcome.get("warnings")]:
         show(f"warning: not better than chance, or than the teacher alone: {first_few(warned, 5)}; see the report")
     exit_on_failures(((trial.name, outcome) for trial, outcome in outcomes), "trainings")
-    rivals = [pair for pair in done if not find_method(pair[0].method).loss.needs_truth] or done
-    best = max(rivals, key=lambda pair: pair[1]["val_mAP"])[0].name  # as a user would choose: not by the test images
-    show(next_steps(["predict", out / best, "PATH"]))
+    trained = [pair for pair in done if pair[0].config.method.loss is not None]
+    if rivals := [pair for pair in trained if not pair[0].config.method.needs_truth] or trained:
+        best = max(rivals, key=lambda pair: pair[1]["val_mAP"])[0].name  # as a user would choose: not by the test images
+        show(next_steps(["predict", out / best, "PATH"]))
 
 
 def exit_on_failures(outcomes: Iterable[tuple[str, object]], noun: str) -> None:

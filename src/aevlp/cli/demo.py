@@ -9,7 +9,7 @@ from aevlp.cli.compare import print_outcomes
 from aevlp.core.options import AtLeast, Parser, options_of
 from aevlp.core.processes import EngineOptions
 
-METHODS = "full,an,gr,aevlp"
+METHODS = "zero-shot,zero-shot-views,an,gr,aevlp,full"
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class DemoOptions(EngineOptions):
 
 
 def demo(argv: Sequence[str]) -> None:
-    """Draw a small world, train several methods on it and print one table; nothing is downloaded."""
+    """Draw a small world, train several methods on it and print one table, with the teacher alone as the first rows."""
     parser = Parser("demo", demo.__doc__ or "", "aevlp demo --out demo-run")
     add = parser.add_argument
     add("--out", type=Path, default=Path("demo-run"), metavar="DIR", help="folder for everything (default: demo-run)")

@@ -31,5 +31,7 @@ def eval(argv: Sequence[str]) -> None:
     show(evaluation_table(asked.found, asked.split, asked.classes, thresholds, arguments.expected_positives))
     if given.probabilities is not None:
         show(f"written: {given.probabilities}")
-    run = arguments.run.path
-    show(next_steps(["predict", run, "PATH"] if thresholds else ["thresholds", run, given.data]))
+    run = arguments.run
+    label = ["label", given.data, "--recipe", run.config, "--out", "completed.csv"]
+    use = label if run.is_zero_shot else ["predict", run.path, "PATH"]
+    show(next_steps(use if thresholds else ["thresholds", run.path, given.data]))

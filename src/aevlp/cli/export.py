@@ -24,6 +24,7 @@ def export(argv: Sequence[str]) -> None:
     if given.format not in EXPORT_FORMATS:
         raise UserError(f"--format {given.format}: no such format; known are {formats}")
     run = open_run(given.run)
+    run.require_model()
     out = given.out or run.path / "model.onnx"
     if out.suffix != ".onnx":
         raise UserError(f"--out {out}: the name must end in .onnx")

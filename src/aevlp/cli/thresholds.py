@@ -33,4 +33,5 @@ def thresholds(argv: Sequence[str]) -> None:
     if fitted.measured_precision is not None:
         show(f"precision of the labels above them: {fitted.measured_precision}, measured with each image left out of the fit")
     page = [["report", run.path]] if run.report.is_file() else []
-    show(f"written: {run.thresholds}\n{next_steps(*page, ['predict', run.path, 'PATH'])}")
+    use = ["eval", run.path, arguments.data] if run.is_zero_shot else ["predict", run.path, "PATH"]
+    show(f"written: {run.thresholds}\n{next_steps(*page, use)}")

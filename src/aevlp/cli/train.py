@@ -43,10 +43,8 @@ def _summary(result: dict[str, Any], out: Path, data: Path) -> str:
     baselines = result.get("baselines") or {}  # runs of 0.6.0 have neither them nor warnings
     beside = {"chance": baselines.get("chance"), "the teacher alone": baselines.get("teacher")}
     others = ", ".join(f"{name} {value:.2f}" for name, value in beside.items() if value is not None)
-    lines = [
-        f"{result['method']}, best epoch {result['best_epoch']} of {result['epochs']}: "
-        f"val mAP {result['val_mAP']:.2f}{bound}{'; ' if others else ''}{others}"
-    ]
+    epochs = f"best epoch {result['best_epoch']} of {result['epochs']}" if result["epochs"] else "nothing trained"
+    lines = [f"{result['method']}, {epochs}: val mAP {result['val_mAP']:.2f}{bound}{'; ' if others else ''}{others}"]
     if result["mAP"] is not None:
         lines.append(f"test mAP {result['mAP']:.2f}")
         if abs(result["mAP"] - result["mAP_present"]) > 1e-9:
@@ -61,6 +59,9 @@ def _summary(result: dict[str, Any], out: Path, data: Path) -> str:
     warnings = result.get("warnings") or []
     lines += [f"WARNING: {text}" for text in warnings]
     report = RunFolder(out).report
-    lines.append(f"model and figures: {out}{f'; report: {report}' if report.is_file() else ''}")
+    content = "model and figures" if result["epochs"] else "figures"
+    lines.append(f"{content}: {out}{f'; report: {report}' if report.is_file() else ''}")
     use = [["predict", out, "PATH"], ["label", data, "--run", out, "--out", "completed.csv"]]
+    if not result["epochs"]:
+        use = [["label", data, "--recipe", RunFolder(out).config, "--out", "completed.csv"]]
     return "\n".join([*lines, next_steps(*([["check", data]] if warnings else use))])

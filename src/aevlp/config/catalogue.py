@@ -22,6 +22,8 @@ PAGE = """\
 
 A method is a loss, a source of labels that the loss reads beside the observed ones, and a head.
 `aevlp train DATA --out RUN --method NAME` trains one, `aevlp compare DATA --out DIR --methods A,B,..` several on equal terms.
+`zero-shot` and `zero-shot-views` train nothing: with fitted thresholds, the teacher's scores stand in for a classifier.
+Their whole image is that of DAMP's draws, mirrored or weakly augmented unless `--damp.augment false`.
 Defaults are those of the recipe `{recipe}`; an option of another method is refused.
 How to add one: [add-a-method.md](add-a-method.md).
 

@@ -74,7 +74,7 @@ class Config:
             validation,
             self.teacher,
             self.run.seed,
-            self.train.epochs,
+            self.train.epochs if self.method.loss is not None else 0,
             self.train.learning_rate,
             self.train.expected_positives,
             released_code=self.run.compat == "released-code",
@@ -119,7 +119,7 @@ def build_config(recipe: str, method: str, values: Mapping[str, Any]) -> Config:
         engine=EngineOptions(**{f.name: merged[f.name] for f in fields(EngineOptions)}),
         **{name: filled(name, kind) for name, kind in SECTIONS.items()},
         teacher=filled("teacher", TeacherOptions),
-        loss=filled("loss", found.loss.options),
+        loss=filled("loss", found.loss_options),
         source=filled(found.source.name, found.source.options),
         head=None if found.head is None else filled(found.head.name, found.head.options),
     )

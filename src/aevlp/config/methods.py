@@ -1,4 +1,4 @@
-"""Methods: a method is a name for a loss, a label source and a head."""
+"""Methods: a method is a name for a loss, a label source and a head, or for the scores of a teacher alone."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -15,6 +15,7 @@ from aevlp.core.citations import (
 )
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.losses import LOSSES, Loss
+from aevlp.losses.registry import LossOptions
 from aevlp.models.heads import HEADS, HeadKind
 from aevlp.models.options import TeacherOptions
 from aevlp.sources import SOURCES, SourceKind
@@ -22,19 +23,33 @@ from aevlp.sources import SOURCES, SourceKind
 
 @dataclass(frozen=True)
 class Method:
-    """A loss, a source and a head (None: the backbone's own, a linear layer)."""
+    """A loss, a source and a head (None: the backbone's own, a linear layer).
+
+    Without a loss nothing is trained: the scores of the source's teacher are the probabilities.
+    """
 
     name: str
-    loss: Loss
+    loss: Loss | None
     source: SourceKind
     head: HeadKind | None
     summary: str
     paper: str
+    whole_image: bool = False  # without a loss: the teacher scores the whole image, not its tiles
+
+    @property
+    def loss_options(self) -> type[LossOptions]:
+        """The dataclass of the loss's options."""
+        return LossOptions if self.loss is None else self.loss.options
+
+    @property
+    def needs_truth(self) -> bool:
+        """True if it trains on complete labels."""
+        return self.loss is not None and self.loss.needs_truth
 
     @property
     def sections(self) -> dict[str, type[Any]]:
         """Section -> dataclass of the method's own options, without empty ones."""
-        own: dict[str, type[Any]] = {"loss": self.loss.options, self.source.name: self.source.options}
+        own: dict[str, type[Any]] = {"loss": self.loss_options, self.source.name: self.source.options}
         if self.source.asks_teacher:
             own["teacher"] = TeacherOptions
         if self.head is not None:
@@ -44,11 +59,13 @@ class Method:
     @property
     def wants_expected_positives(self) -> bool:
         """True if the loss or the source takes the expected number of positives per image."""
-        return self.loss.wants_expected_positives or self.source.wants_expected_positives
+        return self.loss is not None and (self.loss.wants_expected_positives or self.source.wants_expected_positives)
 
     @property
     def parts(self) -> str:
-        """The names of head, loss and source, joined by +."""
+        """The names of head, loss and source, joined by +; its own name if it has no loss."""
+        if self.loss is None:
+            return self.name
         own = [self.head.name] if self.head is not None else []
         return "+".join([*own, self.loss.name, *([self.source.name] if self.source.name != "none" else [])])
 
@@ -68,6 +85,13 @@ _TRIPLES = [
     _method("mime", "bce", "confident", "what a head with latents is sure of becomes positive", MUTUAL_INFORMATION, "latent"),
     _method("boostlu+ll-r", "ll-r", "none", "large losses are left out, strong places count more", BOOST, "boostlu"),
 ]
+_CLIP = "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021"
+_ZERO_SHOT = [
+    Method(
+        "zero-shot", None, SOURCES["damp"], None, "no training: the teacher's scores of the whole image", _CLIP, whole_image=True
+    ),
+    Method("zero-shot-views", None, SOURCES["damp"], None, "no training: the teacher's scores over image and tiles", AEVLP),
+]
 METHODS: dict[str, Method] = {
     **{method.name: method for method in _TRIPLES},
     **{
@@ -75,6 +99,7 @@ METHODS: dict[str, Method] = {
         for loss in LOSSES.values()
         if loss.reads is None
     },
+    **{method.name: method for method in _ZERO_SHOT},
 }
 """By name. A loss that reads only the observed labels is a method by itself."""
 
@@ -118,6 +143,8 @@ def _pair(loss: Loss, source: str, said: str) -> Method:
 
 
 def _with_head(head: HeadKind, method: Method, said: str) -> Method:
+    if method.loss is None:
+        raise UserError(f"{said}: {method.name} trains nothing, so it has no head to replace")
     if method.head is not None:
         raise UserError(f"{said}: {method.name} has a head already, {method.head.name}")
     name = f"{head.name}+{method.name}"

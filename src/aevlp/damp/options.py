@@ -40,5 +40,5 @@ class DampOptions(Options, section="damp"):
     """Choose temperature, global_threshold, top_k and negative_fraction for these images and this teacher first (aevlp tune)."""
 
     def draws_in(self, epochs: int) -> int:
-        """Return the number of draws of views for so many epochs: at most one each."""
-        return min(self.draws or epochs, epochs)
+        """Return the number of draws of views for so many epochs: at most one each; without epochs all, or one."""
+        return min(self.draws or epochs, epochs) if epochs else self.draws or 1

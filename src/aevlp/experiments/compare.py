@@ -140,7 +140,7 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
                 require_same_images(out / trial.name, result, dataset)
     origin, models = cache(origin_of), {trial.config.model for trial in waiting}
     for trial, result in finished:
-        if trial.config.model in models and "origin" in result:  # older versions did not write it
+        if trial.config.model in models and result.get("origin") is not None:  # neither older versions nor teachers have one
             require_same_origin(out / trial.name, result, origin(trial.config.model))
 
 

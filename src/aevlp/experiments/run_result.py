@@ -29,7 +29,7 @@ class RunResult(dict[str, Any]):
 
     @property
     def best_epoch(self) -> int:
-        """The epoch whose model was kept, from 1."""
+        """The epoch whose model was kept, from 1; 0: nothing was trained."""
         return int(self["best_epoch"])
 
     @property
@@ -59,7 +59,7 @@ class RunResult(dict[str, Any]):
 
     def __repr__(self) -> str:
         test = "" if self.mAP is None else f", test mAP {self.mAP:.2f}"
-        epochs = f"best epoch {self.best_epoch} of {self['epochs']}"
+        epochs = f"best epoch {self.best_epoch} of {self['epochs']}" if self["epochs"] else "nothing trained"
         warned = "".join(f"; warning: {text}" for text in self.warnings)
         return (
             f"<RunResult of {self.method}: {epochs}, val mAP {self.val_mAP:.2f}{self._bound}{test}; folder {self.folder}{warned}>"
@@ -70,7 +70,7 @@ class RunResult(dict[str, Any]):
         figures = {
             **({"warning": " ".join(self.warnings)} if self.warnings else {}),
             "method": self.method,
-            "best epoch": f"{self.best_epoch} of {self['epochs']}",
+            "best epoch": f"{self.best_epoch} of {self['epochs']}" if self["epochs"] else "-",
             "validation mAP": f"{self.val_mAP:.2f}{self._bound}",
             "test mAP": "-" if self.mAP is None else f"{self.mAP:.2f}",
             "folder": str(self.folder),

@@ -26,12 +26,12 @@ def estimate_run(config: Config, data_path: Path) -> list[str]:
     require_examples(data)
 
     from aevlp.core.engine import make_accelerator
-    from aevlp.training.estimate import describe, describe_missing, missing_models, training_work
-    from aevlp.training.setup import prepare
+    from aevlp.training.estimate import describe, describe_missing, missing_models, run_work
+    from aevlp.training.setup import prepare_run
 
     if models := missing_models(config):
         return [*describe(data, [], root)[:1], describe_missing(models)]
-    return describe(data, training_work(prepare(config, data, root, make_accelerator(config.engine))), root)
+    return describe(data, run_work(prepare_run(config, data, root, make_accelerator(config.engine))), root)
 
 
 def train_run(

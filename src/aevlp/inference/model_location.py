@@ -28,6 +28,7 @@ def locate_model(path: Path) -> ModelLocation:
         run, model = RunFolder(path), path
     else:
         run = open_run(path)
+        run.require_model()
         model = run.model
     # The run's own thresholds are the newest; the copy in the model's folder is for a model that is moved.
     files = dict.fromkeys((run.thresholds, model / run.thresholds.name))

@@ -14,7 +14,7 @@ from aevlp.reports.evidence import Counts, Curve, Evidence, ExampleGrid, Values
 from aevlp.reports.examples import Floats, SplitPredictions, example_grid, teacher_grid
 from aevlp.sources.damp import Damp
 from aevlp.training.calibration import Calibration, Reliability, reliability
-from aevlp.training.evaluate import probabilities, ranking_metrics
+from aevlp.training.evaluate import ranking_metrics
 
 if TYPE_CHECKING:  # their modules import half of the package
     from aevlp.training.finalize import FinalEvaluation
@@ -52,7 +52,7 @@ def collect_evidence(trained: TrainedRun, final: FinalEvaluation) -> Evidence:
     generator = np.random.default_rng(seed_for(setup.config.run.seed, "report"))
     rows = np.sort(generator.permutation(len(train.names))[:SAMPLE])
     part = train.part(rows)
-    again = probabilities(final.classifier, trained.inputs(part), setup.accelerator)
+    again = trained.predict(part)
     sample = SplitPredictions(part.paths, classes, part.evaluation_labels, part.truth is not None, again, thresholds)
     return Evidence(
         classes=tuple(classes),
@@ -90,6 +90,8 @@ def _groups(ap: Values) -> list[npt.NDArray[np.intp]]:
 def _teacher(trained: TrainedRun, sample: SplitPredictions, rows: npt.NDArray[np.intp]) -> ExampleGrid:
     """Return examples of the pseudo-labels, or why there are none."""
     source = trained.setup.source
+    if trained.setup.config.method.loss is None:
+        return ExampleGrid(reason="Nothing was trained, so there are no pseudo-labels.")
     if not isinstance(source, Damp):
         return ExampleGrid(reason="Only methods with DAMP have tiles to show.")
     if source.views.store is None:

@@ -60,7 +60,7 @@ class RunFacts:
     @property
     def trains_on_truth(self) -> bool:
         """Return whether the method trains on complete labels."""
-        return self.method is not None and self.method.loss.needs_truth
+        return self.method is not None and self.method.needs_truth
 
     @property
     def data(self) -> str | None:
@@ -79,7 +79,9 @@ class RunFacts:
 
 
 def write_card(run: RunFolder) -> None:
-    """Write `README.md` into the model folder of a run, from its result, thresholds and options."""
+    """Write `README.md` into the model folder of a run, if it has one, from its result, thresholds and options."""
+    if not run.model.is_dir():
+        return
     facts = _read_facts(run)
     found = facts.thresholds
     card = ModelCard.from_template(

@@ -147,8 +147,6 @@ def _charts(
     others = evidence.images * len(evidence.classes) - support
     rejected = others - int((evidence.given - evidence.hits).sum())
     drawings: dict[str, Any] = {
-        "loss": charts.metric_per_epoch("loss", history, "loss", best, label="loss"),
-        "val": charts.metric_per_epoch("val", history, "val_mAP", best, label="mAP, %"),
         "curves": [
             (heading, curves, charts.precision_recall(name, curves))
             for name, heading, curves in (
@@ -167,11 +165,14 @@ def _charts(
         shown = counts if evidence.is_complete else counts[:1]  # the best and the worst third are not known
         drawings[name] = charts.probability_histogram(name, shown, limits, thresholds.overall, what=what)
     descriptions = {
-        "loss": f"The loss goes from {history[0]['loss']:.4f} to {history[-1]['loss']:.4f}.",
-        "val": f"The best validation mAP, {result['val_mAP']:.2f}, is that of epoch {best}.",
         "positives": f"{_percent(int(evidence.hits.sum()), support)} above their thresholds",
         "negatives": f"{_percent(rejected, others)} below their thresholds",
     }
+    if history:
+        drawings["loss"] = charts.metric_per_epoch("loss", history, "loss", best, label="loss")
+        drawings["val"] = charts.metric_per_epoch("val", history, "val_mAP", best, label="mAP, %")
+        descriptions["loss"] = f"The loss goes from {history[0]['loss']:.4f} to {history[-1]['loss']:.4f}."
+        descriptions["val"] = f"The best validation mAP, {result['val_mAP']:.2f}, is that of epoch {best}."
     if any(line["pseudo_labels"] is not None for line in history):
         last = history[-1]["pseudo_labels"]
         for metric in ("precision", "recall"):
@@ -254,7 +255,7 @@ def _facts(result: Result, thresholds: Thresholds) -> list[tuple[str, str]]:
         ("image set", result.get("data")),
         ("method", result["method"]),
         ("recipe", f"{result['recipe']}, {result.get('protocol', 'common')} protocol, seed {result['seed']}"),
-        ("backbone", result["backbone"] or f"none: features of {result['features']}"),
+        ("backbone", f"none: features of {result['features']}" if result.get("features") else result["backbone"]),
         ("mode", result.get("mode", "full")),
         ("teacher", result["teacher"]),
         ("teacher check", _teacher_check(result)),
@@ -278,7 +279,10 @@ def _teacher_check(result: Result) -> str | None:
 
 def _why_no_pseudo_labels(result: Result) -> str:
     """Return why the section of pseudo-labels is left out."""
-    source = find_method(result["method"]).source
+    method = find_method(result["method"])
+    source = method.source
+    if method.loss is None:
+        return f"{method.name} trains nothing, so it uses none."
     if source.name == "none":
         return f"{result['method']} uses no pseudo-labels."
     if source.yields != "pseudo":

@@ -140,7 +140,7 @@ def _summary(ranked: Sequence[SettingResults], key: str, split: str, observed: s
     """Return the best setting and its lead in one sentence; methods that train on complete labels do not compete."""
     if not ranked:
         return Markup("No training of this sweep is finished.")
-    complete = [setting for setting in ranked if find_method(setting.method).loss.needs_truth]
+    complete = [setting for setting in ranked if find_method(setting.method).needs_truth]
     rivals = [setting for setting in ranked if setting not in complete] or list(ranked)
     text = Markup("<b>{}</b> leads with a {} mAP{} of <b>{}</b>").format(
         rivals[0].name, split, observed, rivals[0].formatted(key)

@@ -42,7 +42,7 @@ class Damp(Source):
             raise UserError("--store none: settings are chosen from stored views; name a folder")
         epochs = context.epochs
         # Without a store no draw is kept, so there is nothing to recombine.
-        draws = epochs if context.store_root is None else options.draws_in(epochs)
+        draws = epochs if epochs and context.store_root is None else options.draws_in(epochs)
         self.released_code = context.released_code
         view = {name: getattr(options, name) for name in ("grid", "overlap", "augment", "seed")}
         self.views = ViewEmbeddings(
@@ -134,18 +134,24 @@ class Damp(Source):
 
         return self.views.labels(epoch, label)
 
-    def scores(self, split: Split, draws: int | None = None) -> Tensor:
-        """Return the teacher's scores of the images of a split, float32 [M, C]: DAMP's final scores, averaged over the draws.
+    def scores(self, split: Split, draws: int | None = None, *, whole_image: bool = False) -> Tensor:
+        """Return the teacher's scores of the images of a split, float32 [M, C] in 0..1: DAMP's final scores over the views.
 
-        No observed label is used, so that all labels are scored alike.
+        `whole_image`: the softmax of the first view alone, without text noise. The scores are averaged over the draws. No
+        observed label is used, so that all labels are scored alike.
         """
         from aevlp.damp.labels import final_scores, scores
+        from aevlp.damp.text import class_embeddings
 
         views = self.views.at(split, draws or self.views.draws)
         views.fill()
-        classes, options = self.classes.to(self.context.accelerator.device), self.options
+        options = self.options
+        classes = class_embeddings(self.views.texts, None) if whole_image else self.classes
+        classes = classes.to(self.context.accelerator.device)
 
         def score(rows: Tensor, embeddings: Tensor) -> Tensor:
+            if whole_image:
+                return scores(embeddings[:, :1], classes, options.temperature)[0]
             nothing = self.observed.new_zeros(len(rows), len(classes), device=embeddings.device)
             both = scores(embeddings, classes, options.temperature)
             return final_scores(*both, nothing, local_threshold=options.local_threshold, released_code=self.released_code)[0]

@@ -34,7 +34,7 @@ class SourceContext:
     validation: Split | None  # images that a source may evaluate itself on
     teacher: TeacherOptions
     seed: int
-    epochs: int
+    epochs: int  # 0: nothing is trained
     learning_rate: float  # of the backbone
     expected_positives: float | None  # per image, as the user set it
     released_code: bool  # follow the authors' released code where it departs from the paper

@@ -26,7 +26,7 @@ from aevlp.models.teacher import is_plugin
 from aevlp.store.fill import Job
 from aevlp.store.inventory import show_size
 from aevlp.training.features import BackboneFeatures
-from aevlp.training.setup import TrainingSetup
+from aevlp.training.setup import RunSetup, TrainingSetup
 
 SAMPLE = 8  # images
 
@@ -66,7 +66,7 @@ def describe(data: Dataset, work: list[Work], store: Path | None) -> list[str]:
 def missing_models(config: Config, *, backbone: bool = True) -> list[str]:
     """Return the models that have to be downloaded first: their names with their roles."""
     asked = [("teacher", config.teacher.name)] if config.method.source.asks_teacher else []
-    if backbone and config.model.features is None:
+    if backbone and config.model.features is None and config.method.loss is not None:
         asked.append(("backbone", config.model.backbone))
     return [f"{name} ({role})" for role, name in asked if not is_plugin(name) and not is_on_this_machine(name, role=role)]
 
@@ -76,9 +76,12 @@ def describe_missing(models: list[str]) -> str:
     return f"to download first: {', '.join(models)}; size and speed are not known before that"
 
 
-def training_work(setup: TrainingSetup) -> list[Work]:
-    """Return the parts of a training that take time, in their order."""
+def run_work(setup: RunSetup) -> list[Work]:
+    """Return the parts of a run that take time, in their order; without a training, the teacher's alone."""
     config, data = setup.config, setup.data
+    if not isinstance(setup, TrainingSetup):
+        splits = {split.name: split for split in (data.val, data.test) if split is not None}
+        return teacher_work(setup.source.views, splits, {})
     found = teacher_work(setup.source.views, {"train": data.train, "val": data.val}, {"val": 1})
     classifier = setup.classifier.to(setup.accelerator.device)
     workers = setup.accelerator.num_processes

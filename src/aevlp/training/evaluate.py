@@ -1,4 +1,4 @@
-"""Probabilities of a classifier, and their metrics: mean average precision, and F1 of the labels above thresholds."""
+"""Probabilities of a classifier or a teacher, and their metrics: mean average precision, and F1 of labels above thresholds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,13 @@ from torch import Tensor
 from aevlp.data.dataset import Split
 from aevlp.data.prevalence import informative_rows, positive_weight
 from aevlp.models.classifier import Classifier
-from aevlp.training.inputs import Inputs, PlainOrder
+from aevlp.sources import Source
+from aevlp.sources.damp import Damp
+from aevlp.training.inputs import InputFactory, Inputs, PlainOrder
 
 EVALUATION_BATCH = 64  # images per process
+Predict = Callable[[Split], npt.NDArray[np.float32]]
+"""Split -> the probabilities of its images in order, float32 [N, C], the same in every process."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,22 @@ def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerat
         lambda shown: classifier(shown).float().sigmoid(), classifier, images, accelerator
     ).numpy()
     return table
+
+
+def by_classifier(classifier: Classifier, inputs: InputFactory, accelerator: Accelerator) -> Predict:
+    """Return the probabilities of a classifier as a function of the split."""
+    return lambda split: probabilities(classifier, inputs(split), accelerator)
+
+
+def by_teacher(source: Source, *, whole_image: bool) -> Predict:
+    """Return the scores of a source's teacher as a function of the split; `whole_image`: without its tiles."""
+    assert isinstance(source, Damp)
+
+    def predict(split: Split) -> npt.NDArray[np.float32]:
+        scores: npt.NDArray[np.float32] = source.scores(split, whole_image=whole_image).numpy()
+        return scores
+
+    return predict
 
 
 def evaluate_split(

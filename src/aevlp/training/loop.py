@@ -160,6 +160,7 @@ def train_epoch(learning: Learning, epoch: int) -> float:
     setup, optimizer = state.setup, state.optimizer
     config, accelerator, labels = setup.config, setup.accelerator, setup.labels
     loss = config.method.loss
+    assert loss is not None
     expected = {"expected_positives": state.expected_positives} if loss.wants_expected_positives else {}
     # Dropout and the like draw from the global generator: seed it by position, so that a resumed run draws the same.
     torch.manual_seed(seed_for(config.run.seed, "dropout", epoch, accelerator.process_index))

@@ -14,9 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from aevlp.core.files import write_text
-from aevlp.data.dataset import Split
+from aevlp.data.dataset import Split, data_fingerprint
 from aevlp.training.baselines import Baselines
 from aevlp.training.evaluate import Metrics, evaluate
+from aevlp.training.setup import RunSetup, TrainingSetup
 from aevlp.training.state import TrainState, best_epoch
 from aevlp.training.thresholds import Thresholds
 
@@ -24,12 +25,22 @@ OBSERVED_ONLY = "A class's AP from observed labels is low where labels are missi
 
 
 def summarize(
-    state: TrainState, thresholds: Thresholds, test: Metrics | None, val: Metrics, baselines: Baselines | None
+    setup: RunSetup,
+    state: TrainState | None,
+    thresholds: Thresholds,
+    test: Metrics | None,
+    val: Metrics,
+    baselines: Baselines | None,
 ) -> dict[str, Any]:
-    """Return the content of `result.json`: mAP and F1 in percent, pseudo-label figures 0 to 1."""
-    config, data, history, quality = state.setup.config, state.setup.data, state.history, state.quality
-    ranking = test.ranking if test else None
-    best, check = best_epoch(history), state.setup.source.teacher_check
+    """Return the content of `result.json`: mAP and F1 in percent, pseudo-label figures 0 to 1.
+
+    `state` is the end of the training; None: nothing was trained, and figures of a training are 0 or None.
+    """
+    config, data = setup.config, setup.data
+    history, quality, expected = ([], None, None) if state is None else (state.history, state.quality, state.expected_positives)
+    training = setup if isinstance(setup, TrainingSetup) else None
+    ranking, check = test.ranking if test else None, setup.source.teacher_check
+    warning = baselines.warning() if baselines and training else None
     unknown = dict.fromkeys(("precision", "recall", "accumulated_precision", "accumulated_recall"))
     return {
         "method": config.method.name,
@@ -37,37 +48,34 @@ def summarize(
         "protocol": config.run.protocol,
         "seed": config.run.seed,
         "epochs": len(history),
-        "best_epoch": best,
+        "best_epoch": best_epoch(history) if history else 0,
         "mAP": ranking.mAP if ranking else None,
         "mAP_present": ranking.mAP_present if ranking else None,
         "per_class_AP": ranking.per_class_AP if ranking else None,
-        "val_mAP": history[best - 1]["val_mAP"],
-        "val_mAP_present": history[best - 1]["val_mAP_present"],
+        "val_mAP": val.ranking.mAP,
+        "val_mAP_present": val.ranking.mAP_present,
         "labels": label_summary(test) if test else None,
         "labels_on_val": {
             "basis": val.basis,
-            "labels_per_image": labels_per_image(state.expected_positives, thresholds),
+            "labels_per_image": labels_per_image(expected, thresholds),
             **label_summary(val),
         },
         "baselines": baselines.as_json() if baselines else None,
         "teacher_check": check.as_json() if check else None,
-        "warnings": [
-            *([warning] if baselines and (warning := baselines.warning()) else []),
-            *(check.warnings() if check else []),
-        ],
+        "warnings": [*([warning] if warning else []), *(check.warnings() if check else [])],
         "val_labels": "complete" if data.val.truth is not None else "incomplete",
         "pseudo_labels": quality.figures() if quality is not None else unknown,
-        "expected_positives": state.expected_positives,
-        "chosen": state.setup.source.chosen(),
-        "images_per_second": float(np.median([line["images_per_second"] for line in history])),
+        "expected_positives": expected,
+        "chosen": setup.source.chosen(),
+        "images_per_second": float(np.median([line["images_per_second"] for line in history])) if history else None,
         "images": {s.name: len(s.names) for s in (data.train, data.val, data.test) if s is not None},
         "classes": list(data.classes),
         "data": str(data.train.root.resolve()),
-        "fingerprint": state.fingerprint,
-        "mode": config.train.mode,
-        "backbone": config.model.backbone if config.model.features is None else None,
-        "features": config.model.features,
-        "origin": state.setup.origin,
+        "fingerprint": data_fingerprint(data) if state is None else state.fingerprint,
+        "mode": config.train.mode if training else None,
+        "backbone": config.model.backbone if training and config.model.features is None else None,
+        "features": config.model.features if training else None,
+        "origin": training.origin if training else None,
         "teacher": config.teacher.name if config.method.source.asks_teacher else None,
         "versions": {
             "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""From a configuration and an image set to a trained run folder."""
+"""From a configuration and an image set to a run folder: trained, or with the scores of a teacher alone."""
 
 import logging
 import shlex
@@ -11,12 +11,14 @@ from accelerate import Accelerator
 
 from aevlp.config.config import Config
 from aevlp.data.dataset import Dataset
+from aevlp.models.model_folder import load_classifier
+from aevlp.sources.damp import Damp
 from aevlp.store.location import store_root
-from aevlp.training.estimate import describe, training_work
-from aevlp.training.inputs import InputFactory
+from aevlp.training.estimate import describe, run_work
+from aevlp.training.evaluate import Predict, by_classifier, by_teacher
 from aevlp.training.loop import train
 from aevlp.training.run_folder import RunFolder, log_to
-from aevlp.training.setup import TrainingSetup, prepare
+from aevlp.training.setup import RunSetup, TrainingSetup, prepare_run
 from aevlp.training.state import TrainState
 
 log = logging.getLogger("aevlp")
@@ -24,12 +26,12 @@ log = logging.getLogger("aevlp")
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A training after its last epoch; its folder holds the best epoch's model."""
+    """A training after its last epoch, whose folder holds the best epoch's model, or a run that needs no training."""
 
-    setup: TrainingSetup
-    state: TrainState
+    setup: RunSetup
+    state: TrainState | None  # None: nothing was trained
     folder: RunFolder
-    inputs: InputFactory  # the kind of input that the classifier takes
+    predict: Predict  # by the best epoch's model, or by the teacher
 
 
 @contextmanager
@@ -40,7 +42,7 @@ def run(
 
     Until the block ends, the folder belongs to this process and everything that is logged goes to its `log.txt` too.
     """
-    setup = prepare(config, data, store_root(config.run.store), accelerator)
+    setup = prepare_run(config, data, store_root(config.run.store), accelerator)
     accelerator.wait_for_everyone()  # until all have seen that the folder is free
     claim = folder.claim() if accelerator.is_main_process else None
     try:
@@ -51,11 +53,27 @@ def run(
                 folder.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
         accelerator.wait_for_everyone()
         with log_to(folder.path / "log.txt"):
-            for line in [] if resume else describe(data, training_work(setup), setup.store_root):
+            for line in [] if resume else describe(data, run_work(setup), setup.store_root):
                 log.info("%s", line)
-            state, inputs = train(setup, folder)
-            yield TrainedRun(setup, state, folder, inputs)
+            yield _train(setup, folder) if isinstance(setup, TrainingSetup) else _ask_teacher(setup, folder)
     finally:
         accelerator.free_memory()  # it would keep this model and optimizer alive for the next run in this process
         if claim is not None:
             claim.release()
+
+
+def _train(setup: TrainingSetup, folder: RunFolder) -> TrainedRun:
+    state, inputs = train(setup, folder)
+    best = load_classifier(folder.model).to(setup.accelerator.device)
+    return TrainedRun(setup, state, folder, by_classifier(best, inputs, setup.accelerator))
+
+
+def _ask_teacher(setup: RunSetup, folder: RunFolder) -> TrainedRun:
+    source = setup.source
+    assert isinstance(source, Damp)
+    source.check_teacher()
+    if source.options.tune:
+        source.fill()
+    if setup.accelerator.is_main_process:
+        folder.write_metrics([])
+    return TrainedRun(setup, None, folder, by_teacher(source, whole_image=setup.config.method.whole_image))

@@ -6,12 +6,13 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aevlp import __version__
 from aevlp.config.config import Config
+from aevlp.config.methods import METHODS
 from aevlp.config.recipe import read_recipe, recipe_text
 from aevlp.config.run_options import all_options
 from aevlp.core.errors import UserError
@@ -152,6 +153,27 @@ class RunFolder:
         if not isinstance(found, dict):
             raise UserError(f"{self.result}: damaged (no figures in it); remove it, and --resume makes it again")
         return found
+
+    def tuned(self, config: Config) -> Config:
+        """Return the configuration with the options that this run has tuned, so that they are not tuned again."""
+        chosen = {key.removeprefix("damp."): value for key, value in ((self.read_result() or {}).get("chosen") or {}).items()}
+        options: Any = config.source
+        would_tune = getattr(options, "tune", False)
+        return replace(config, source=replace(options, **chosen, tune=False)) if chosen and would_tune else config
+
+    @property
+    def is_zero_shot(self) -> bool:
+        """True if its method trains no model."""
+        method = METHODS.get(read_recipe(self.config).get("method", ""))  # one that is not known here was trained
+        return method is not None and method.loss is None
+
+    def require_model(self) -> None:
+        """Refuse a run of a method that trains no model."""
+        if self.is_zero_shot:
+            raise UserError(
+                f"{self.path}: a zero-shot run has no model, only scores of its teacher; train one with aevlp train DATA "
+                "--out RUN --method aevlp, or let the teacher alone label a set with aevlp label DATA --out FILE"
+            )
 
 
 def open_run(path: Path) -> RunFolder:

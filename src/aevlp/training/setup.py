@@ -24,23 +24,39 @@ log = logging.getLogger("aevlp")
 
 
 @dataclass(frozen=True)
-class TrainingSetup:
-    """The parts of a training that do not depend on the epoch."""
+class RunSetup:
+    """The parts of a run that do not depend on the epoch, with or without a training."""
 
     config: Config
     data: Dataset
-    labels: Tensor  # int8 [N, C]: the labels that the loss may see
     source: Source
+    accelerator: Accelerator
+    store_root: Path | None
+
+
+@dataclass(frozen=True)
+class TrainingSetup(RunSetup):
+    """The parts of a training."""
+
+    labels: Tensor  # int8 [N, C]: the labels that the loss may see
     classifier: Classifier
     features: UserFeatures | None  # features of the user's own; the classifier is then a head alone
     origin: str  # fingerprint of these features, or of the weights that the classifier begins with
-    accelerator: Accelerator
-    store_root: Path | None
+
+
+def prepare_run(config: Config, data: Dataset, store_root: Path | None, accelerator: Accelerator) -> RunSetup:
+    """Build the parts of a training, or of a run that trains nothing. Everything that can be refused is refused here."""
+    if config.method.loss is not None:
+        return prepare(config, data, store_root, accelerator)
+    check_inputs(config, data)
+    context = config.source_context(data.train, data.classes, store_root, accelerator, data.val)
+    return RunSetup(config, data, config.method.source.make(context, config.source), accelerator, store_root)
 
 
 def prepare(config: Config, data: Dataset, store_root: Path | None, accelerator: Accelerator) -> TrainingSetup:
     """Build the parts of a training. Everything that can be refused is refused here, before anything is written."""
     method, seed = config.method, config.run.seed
+    assert method.loss is not None
     if config.train.batch_size % accelerator.num_processes:
         raise UserError(
             f"--train.batch_size {config.train.batch_size} cannot be shared by {accelerator.num_processes} processes; "
@@ -58,14 +74,14 @@ def prepare(config: Config, data: Dataset, store_root: Path | None, accelerator:
     context = config.source_context(data.train, data.classes, store_root, accelerator, data.val)
     source = method.source.make(context, config.source)
     origin = origin_of(config.model, features)
-    return TrainingSetup(config, data, labels, source, classifier, features, origin, accelerator, store_root)
+    return TrainingSetup(config, data, source, accelerator, store_root, labels, classifier, features, origin)
 
 
 def check_inputs(config: Config, data: Dataset) -> UserFeatures | None:
     """Refuse prompts or features that do not fit the image set. Return the user's own features, if the run has any."""
     if config.method.source.asks_teacher:
         class_prompts(config.teacher.prompts, config.teacher.prompt, data.classes)
-    if config.model.features is None:
+    if config.model.features is None or config.method.loss is None:
         return None
     features = UserFeatures(config.model.features)
     splits = [split for split in (data.train, data.val, data.test) if split is not None]

@@ -185,6 +185,7 @@ def thresholds_for(
 
 
 def write_thresholds(run: RunFolder, thresholds: Thresholds) -> None:
-    """Write the thresholds into the run and, for those who take the model alone, into the model's folder."""
+    """Write the thresholds into the run and, for those who take the model alone, into the model's folder, if there is one."""
     for file in (run.model / run.thresholds.name, run.thresholds):
-        write_json(file, as_json(thresholds))
+        if file.parent.is_dir():
+            write_json(file, as_json(thresholds))

@@ -192,6 +192,7 @@ def train_in_loop(config: Config, data: Dataset, accelerator: Accelerator) -> fl
     """Train on `data` and return the best validation mAP; nothing is cached from one batch to the next."""
     device, damp = accelerator.device, config.source
     assert isinstance(damp, DampOptions)
+    assert config.method.loss is not None
     precision = teacher_precision(config.teacher.precision, device)
     teacher = load_teacher(config.teacher.name, device, precision)
     classifier = build_classifier(config.model, data.classes, config.run.seed).to(device)

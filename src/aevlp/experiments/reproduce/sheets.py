@@ -164,14 +164,14 @@ def _ranked(
     target: ReproduceTarget, means: Mapping[str, float], columns: Sequence[str]
 ) -> tuple[dict[str, dict[str, str]], list[str]]:
     """Return (heading -> row -> its place, here and in the paper; remarks), among the rows that have a figure."""
-    ours = {name: mean for name, mean in means.items() if not find_method(name).loss.needs_truth}
+    ours = {name: mean for name, mean in means.items() if name in target.paper and not find_method(name).needs_truth}
     places = {"rank": ranks(ours)}
     for column in columns:
         theirs = ranks({name: getattr(target.paper[name], column) for name in ours})
         places[f"rank in the paper, {paper.TITLES[column]}"] = theirs
     found = {column: agreement(ours, target.paper, column) for column in columns}
     shown = ", ".join(f"{paper.TITLES[column]} {value:.2f}" for column, value in found.items() if value is not None)
-    remarks = ["Ranks are among the rows that have a figure here and are not trained on complete labels."]
+    remarks = ["Ranks are among the paper's rows that have a figure here and are not trained on complete labels."]
     if shown:
         remarks.append(f"Rank correlation (Spearman) with the paper's column: {shown}, over {len(ours)} rows.")
     return {heading: {name: str(place) for name, place in each.items()} for heading, each in places.items()}, remarks

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError, require
@@ -30,6 +29,8 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
     `config` names the teacher and, for `options.folds`, the training of the models. All refusals come before the work.
     """
     run = None if options.run is None else open_run(Path(options.run))
+    if run is not None:
+        run.require_model()
     uses_teacher, uses_model = _predictors(options.witness, run, config)
     if options.folds is not None and not uses_model:
         raise UserError("--folds: trains models like a run's; name the run with --run, and use it (--witness model or both)")
@@ -51,7 +52,7 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
     from aevlp.models.model_folder import model_classes
 
     if run is not None:
-        config = _with_tuned_options(config, run)
+        config = run.tuned(config)
     if run is not None and uses_model:
         require_same_classes(dataset.classes, model_classes(run.model), data, run.path)
     knows_labels = run is not None and uses_model and options.folds is None and has_trained_on(run, dataset)
@@ -83,11 +84,3 @@ def _predictors(witness: str | None, run: RunFolder | None, config: Config) -> t
     if witness != "teacher" and run is None:
         raise UserError(f"--witness {witness}: there is no model to use; name a trained run with --run")
     return witness != "model", witness != "teacher"
-
-
-def _with_tuned_options(config: Config, run: RunFolder) -> Config:
-    """Return the configuration with the options that the run's training has tuned, so that they are not tuned again."""
-    tuned = {key.removeprefix("damp."): value for key, value in ((run.read_result() or {}).get("chosen") or {}).items()}
-    options: Any = config.source
-    would_tune = getattr(options, "tune", False)
-    return replace(config, source=replace(options, **tuned, tune=False)) if tuned and would_tune else config
