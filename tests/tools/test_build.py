@@ -15,7 +15,7 @@ from aevlp.experiments.demo.scenes import CLASSES, demo_scene
 def test_a_miniature_build_runs_end_to_end(tmp_path, capfd):
     main(["--share", "0.0005", "--seed", "3", "--out", str(tmp_path)])
     said = capfd.readouterr().out
-    assert "clip: step 3 of 3" in said
+    assert "clip: step 2 of 2" in said
     assert "backbone: step 2 of 2" in said
     for part in ("clip", "backbone"):
         record = json.loads((tmp_path / part / "build.json").read_text(encoding="utf-8"))

@@ -26,7 +26,7 @@ from tools.demo_models.figures import TEST_SEED, backbone_figures, zero_shot
 from tools.demo_models.scenes import draw_training_scenes
 
 MODELS = ("clip", "backbone")
-_CLIP_SCENES, _BACKBONE_SCENES = 70_000, 24_000
+_CLIP_SCENES, _BACKBONE_SCENES = 35_000, 24_000
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -32,7 +32,7 @@ MEAN, STD = (0.481, 0.458, 0.408), (0.269, 0.261, 0.276)
 class ClipPlan:
     """Steps and learning rates of the small CLIP."""
 
-    steps: int = 6000
+    steps: int = 3000
     batch: int = 64
     rate: float = 2e-3
     matrix_rate: float = 3e-3

@@ -109,7 +109,7 @@ def demo_scene(seed: int, split: str, index: int) -> Scene:
             return scene
 
 
-def write_world(folder: Path, *, seed: int = 0, train: int = 2000, test: int = 1000) -> None:
+def write_world(folder: Path, *, seed: int = 0, train: int = 2500, test: int = 1000) -> None:
     """Draw the demo's data set into `folder`: images/*.jpg, labels.csv (image, labels, split), classes.txt.
 
     The folder appears complete or not at all; one that is there already is replaced.
