@@ -54,8 +54,8 @@ def test_a_notebook_shows_figures_samples_and_the_report(trained):
 
 
 def test_label_is_the_command(capsys, trained, world, tmp_path):
-    done = aevlp.label(world, tmp_path / "one.jsonl", run=trained.folder, min_precision=0.5, device="cpu")
-    words = ["--run", trained.folder, "--min-precision", "0.5", "--device", "cpu"]
+    done = aevlp.label(world, tmp_path / "one.jsonl", run=trained.folder, min_confidence=0.5, device="cpu")
+    words = ["--run", trained.folder, "--min-confidence", "0.5", "--device", "cpu"]
     assert command(capsys, "label", world, "--out", tmp_path / "two.jsonl", *words).code == 0
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
     assert len(list(done)) == len(done) == len((tmp_path / "one.jsonl").read_text().splitlines())
