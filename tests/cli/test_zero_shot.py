@@ -97,7 +97,12 @@ def test_the_probabilities_are_the_teachers_scores(capsys, world, asking, tmp_pa
 
 def test_a_comparison_pays_the_teacher_once(capsys, monkeypatch, world, small, tmp_path):
     shown, encode = [], ColourTeacher.encode_images
-    monkeypatch.setattr(ColourTeacher, "encode_images", lambda self, pixels: shown.append(len(pixels)) or encode(self, pixels))
+
+    def count(self, pixels):
+        shown.append(len(pixels))
+        return encode(self, pixels)
+
+    monkeypatch.setattr(ColourTeacher, "encode_images", count)
     words = ["--methods", "zero-shot,zero-shot-views,aevlp", "--damp.draws", "2", "--store", tmp_path / "store"]
     answer = aevlp(capsys, "compare", world, "--out", tmp_path / "sweep", *small, *words)
     assert answer.code == 0, answer.err
