@@ -22,7 +22,7 @@ FLAT, SURE = 1.5, 0.95  # mean best score: in units of 1 / classes, and absolute
 
 @dataclass(frozen=True)
 class TeacherCheck:
-    """How well a teacher knows the classes; shares are 0 to 1."""
+    """A measure of how well a teacher knows the classes; shares are 0 to 1."""
 
     images: int  # all have an observed positive
     first: float  # share of the images whose highest score is that of an observed label

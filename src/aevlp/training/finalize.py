@@ -58,6 +58,7 @@ def write_result(trained: TrainedRun, final: FinalEvaluation) -> dict[str, Any]:
         log.debug("warning: %s", warning)  # into log.txt; the command ends with it
     if trained.setup.accelerator.is_main_process:
         write_thresholds(trained.folder, final.thresholds)
-        write_trained_on(trained.folder, trained.setup.data.train)
+        if trained.state is not None:
+            write_trained_on(trained.folder, trained.setup.data.train)
         trained.folder.write_result(result)
     return result

@@ -46,6 +46,7 @@ class TrainingSetup(RunSetup):
 
 def prepare_run(config: Config, data: Dataset, store_root: Path | None, accelerator: Accelerator) -> RunSetup:
     """Build the parts of a training, or of a run that trains nothing. Everything that can be refused is refused here."""
+    config.thresholds.require_measurable(is_complete=data.val.truth is not None)
     if config.method.loss is not None:
         return prepare(config, data, store_root, accelerator)
     check_inputs(config, data)
@@ -62,7 +63,6 @@ def prepare(config: Config, data: Dataset, store_root: Path | None, accelerator:
             f"--train.batch_size {config.train.batch_size} cannot be shared by {accelerator.num_processes} processes; "
             "use a multiple of their number"
         )
-    config.thresholds.require_measurable(is_complete=data.val.truth is not None)
     labels = training_labels(data.train, method.loss)
     features = check_inputs(config, data)  # before a model is loaded
     classifier: Classifier

@@ -64,7 +64,7 @@ class LabelTask:
 
     @property
     def is_measurable(self) -> bool:
-        """Whether there are fully labelled images that the predictors score as they score the images to complete."""
+        """True if there are fully labelled images that the predictors score as they score the images to complete."""
         return self.data.val.truth is not None and not self.knows_labels
 
     @property

@@ -135,7 +135,7 @@ class Completion:
 
     @property
     def is_verified(self) -> bool:
-        """Whether nothing was proposed, or its precision was measured."""
+        """True if nothing was proposed, or its precision was measured."""
         return not self.counts.proposed or not isinstance(self.claim, ExpectedClaim | str)
 
     def sample(self) -> list[tuple[str, str, float]]:
