@@ -144,14 +144,6 @@ def test_no_step_from_the_regression_makes_the_loss_smaller(per_class):
         assert all(naive_loss(other, features, positive, negative) > least for other in others)
 
 
-def test_shares_of_positives_stay_small_where_they_are_small_and_below_one_where_they_are_not():
-    share = Logistic((1.0,), 0.0, None, is_share=True)
-    found = share(np.log([[[0.001], [0.01], [0.5], [3.0], [1e80]]]))[0]
-    assert found[:2] == pytest.approx([0.001, 0.01], rel=0.01)
-    assert (np.diff(found) > 0).all()
-    assert found[-1] <= 1
-
-
 def test_a_calibration_comes_back_from_a_file():
     fitted = fit_calibration(*said_and_true(2.0, -1.0, images=50))
     again = from_json(json.loads(json.dumps(asdict(fitted))))

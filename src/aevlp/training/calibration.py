@@ -1,6 +1,6 @@
 """Calibration: a logistic regression turns scores into probabilities."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ Weights = npt.NDArray[np.floating] | npt.NDArray[np.bool_]
 BINS = 10
 CLASS_PENALTY = 1.0  # on a class's own offset, squared; with few examples it stays near 0
 SMALLEST = 1e-7  # probability
-FOUND = 0.3  # share of positives from which on labels count as found when their number is estimated
+FOUND = 0.36  # share of positives from which on labels count as found when their number is estimated
 
 
 def logit(probabilities: Floats) -> npt.NDArray[np.float64]:
@@ -40,13 +40,12 @@ class Logistic:
     slopes: tuple[float, ...]  # F
     offset: float
     of_class: tuple[float, ...] | None  # C; None: the same for all classes
-    is_share: bool = False  # exp(z) is the share of positives, not the odds
+    at_most: float = 1.0  # greatest probability
 
     def __call__(self, features: Floats) -> npt.NDArray[np.float64]:
         """Probabilities [N, C] of features [N, C, F]."""
         z = features @ np.array(self.slopes) + self.offset + (0.0 if self.of_class is None else np.array(self.of_class))
-        # An estimated share may exceed 1. This map keeps small shares and the order.
-        return -np.expm1(-np.exp(np.minimum(z, 100))) if self.is_share else sigmoid(z)
+        return np.minimum(sigmoid(z), self.at_most)
 
 
 def fit_logistic(features: Floats, positive: Weights, negative: Weights, *, per_class: bool = False) -> Logistic:
@@ -90,19 +89,12 @@ def positive_weight_by_scores(
     may_be = (observed != -1) & informative_rows(observed)[:, None]
 
     def found(weight: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        result: npt.NDArray[np.bool_] = fit_share(features, weight, may_be)(features) >= FOUND
+        # Positives against all cells: the odds are the share of positives among the cells.
+        odds = np.exp(logit(fit_logistic(features, weight, may_be, per_class=True)(features)))
+        result: npt.NDArray[np.bool_] = odds >= FOUND
         return result
 
     return estimated_positive_weight(observed, found, expected_positives)
-
-
-def fit_share(features: Floats, positive: Weights, cells: Weights) -> Logistic:
-    """Fit the share of positives among cells with features [N, C, F], both with weights [N, C].
-
-    The odds of positives against all cells are that share. This is cautious: a fit of the probability itself follows an
-    overestimated number of positives to certainty.
-    """
-    return replace(fit_logistic(features, positive, cells, per_class=True), is_share=True)
 
 
 @dataclass(frozen=True)

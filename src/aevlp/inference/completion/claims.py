@@ -14,7 +14,7 @@ from aevlp.core.seeds import seed_for
 from aevlp.inference.completion.fusion import Doubles, FitTarget
 from aevlp.training.intervals import ImageBootstrap, Interval
 
-FEWER, MORE = 1 / 3, 5.0  # plausible numbers of labels to find, as multiples of the estimate, which is cautious
+FEWER, MORE = 1 / 3, 3.0  # plausible numbers of labels to find, as multiples of the estimate
 CUTS = 25  # tried for a precision, from the strictest on
 
 

@@ -6,7 +6,7 @@ labels of its image that were not observed (`aevlp.data.prevalence`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from aevlp.data.dataset import Labels
 from aevlp.data.prevalence import Floats, hidden_like, informative_rows
-from aevlp.training.calibration import Logistic, fit_logistic, fit_share, logit, positive_weight_by_scores
+from aevlp.training.calibration import Logistic, fit_logistic, logit, positive_weight_by_scores
 
 Flags = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
@@ -22,6 +22,7 @@ Scores = Mapping[str, Floats]
 """Predictor -> its scores [N, C], 0 to 1."""
 PARTS = 5  # cross-validation: the images of a part are scored by a fusion fitted on the other parts
 TOGETHER = "together"
+SUREST = 0.95  # greatest confidence where nothing was measured
 LOWEST = 0.05  # share of the true labels that a predictor alone may doubt; the other predictor must doubt them too
 
 
@@ -39,10 +40,14 @@ class FitTarget:
         return float(self.positive_weight.sum())
 
     def fit(self, features: Doubles) -> Logistic:
-        """Fit a regression of the target on features [N, C, F]. Slopes are constrained to be non-negative."""
-        if self.basis == "complete":
-            return fit_logistic(features, self.positive_weight, self.cell_weight - self.positive_weight, per_class=True)
-        return fit_share(features, self.positive_weight, self.cell_weight)
+        """Fit a regression of the target on features [N, C, F]. Slopes are constrained to be non-negative.
+
+        An estimated positive weight stands on observed labels, whose own cells do not count. There the loss is linear: the fit is
+        that of unbiased positive-unlabelled learning (du Plessis et al., 2015). It follows too many positives to certainty, so
+        that its confidences are limited.
+        """
+        fitted = fit_logistic(features, self.positive_weight, self.cell_weight - self.positive_weight, per_class=True)
+        return fitted if self.basis == "complete" else replace(fitted, at_most=SUREST)
 
 
 @dataclass(frozen=True)
