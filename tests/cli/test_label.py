@@ -137,7 +137,7 @@ def test_both_with_a_model_that_has_not_seen_the_image(capsys, world, run, store
     logs = [(folder / "log.txt").read_text() for folder in sorted((run / "folds").iterdir())]
     assert len(logs) == 2
     for log in logs:  # what the teacher has seen of the whole split serves its parts
-        assert log.count("no teacher pass") == 1
+        assert "no teacher pass" in log
         assert "16 images x 3 draws" in log
         assert not re.search(r"[1-9]\d* teacher passes", log)
 
