@@ -1,11 +1,13 @@
 """The teacher with its linear layers in 8 bits."""
 
 import torch
+import yaml
 from torch.nn.functional import cosine_similarity
 
-from aevlp.experiments.demo.scenes import demo_scene
+from aevlp.experiments.demo.scenes import CLASSES, demo_scene
 from aevlp.models.teacher import load_teacher
 from tests.cli.run import aevlp, start
+from tests.colours import COLOURS
 
 
 def test_images_are_seen_nearly_as_before_and_texts_exactly():
@@ -21,7 +23,10 @@ def test_images_are_seen_nearly_as_before_and_texts_exactly():
 
 
 def test_each_precision_has_a_store_of_its_own(capsys, world, tmp_path):
-    words = ["score", world, "--teacher", "demo", "--observe", "single", "--epochs", "1", "--store", tmp_path / "views"]
+    table = {name: [f"a photo of a {thing}."] for name, thing in zip(COLOURS, CLASSES, strict=False)}  # words that it knows
+    (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(table))
+    words = ["score", world, "--teacher", "demo", "--prompts", tmp_path / "prompts.yaml", "--observe", "single", "--epochs", "1"]
+    words += ["--store", tmp_path / "views"]
     assert aevlp(capsys, *words, "--teacher.precision", "int8").code == 0
     assert aevlp(capsys, *words).code == 0
     assert len(list((tmp_path / "views").glob("*/manifest.json"))) == 2

@@ -21,7 +21,7 @@ class DemoOptions(EngineOptions):
 
 
 def demo(argv: Sequence[str]) -> None:
-    """Draw a small world, train several methods on it and print one table, with the teacher alone as the first rows."""
+    """Draw a small world, train several methods on it and print one table; nothing is downloaded."""
     parser = Parser("demo", demo.__doc__ or "", "aevlp demo --out demo-run")
     add = parser.add_argument
     add("--out", type=Path, default=Path("demo-run"), metavar="DIR", help="folder for everything (default: demo-run)")

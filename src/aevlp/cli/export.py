@@ -37,4 +37,3 @@ def export(argv: Sequence[str]) -> None:
     from aevlp.inference.export import export_onnx
 
     show(export_onnx(run, out).summary())
-    show(f"written: {out}")
