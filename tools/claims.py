@@ -127,8 +127,8 @@ def threshold_figures(run: RunFolder, data: Path, args: argparse.Namespace) -> d
     found = evaluate_run(run, data, "test", options=DataOptions(), engine=EngineOptions(), **how)
     thresholds = read_thresholds(run.thresholds, found.classes)
     given = {"half": found.found >= 0.5, "common": found.found >= thresholds.overall, "per_class": thresholds.above(found.found)}
-    labels = found.split.evaluation_labels
-    return {"basis": thresholds.basis, **{name: label_metrics(each, labels).macro_F1 for name, each in given.items()}}
+    positive = found.split.evaluation_labels == 1
+    return {"basis": thresholds.basis, **{name: label_metrics(each, positive).macro_F1 for name, each in given.items()}}
 
 
 def run_set(table: ImageTable, seed: int, args: argparse.Namespace) -> list[dict[str, Any]]:
