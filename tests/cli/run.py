@@ -33,7 +33,7 @@ def refused(capsys, *words: object) -> str:
     lines = [line for line in answer.err.splitlines() if line.startswith("aevlp: ")]
     assert answer.code == 2, answer
     assert len(lines) == 1, answer.err
-    assert "Traceback" not in answer.err
+    assert "Traceback" not in answer.err, answer.err
     return lines[0].removeprefix("aevlp: ")
 
 

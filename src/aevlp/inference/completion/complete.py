@@ -77,6 +77,11 @@ class LabelTask:
 def complete(task: LabelTask, accelerator: Accelerator) -> Completion:
     """Return the image set with its labels completed; no observed label is taken away."""
     _refuse_without_labels(task)
+    if task.knows_labels:
+        log.warning(
+            "the model was trained on labels of these images and hardly doubts them, so that nothing about its proposals can be "
+            "measured; --folds 5 avoids that"
+        )
     scores = _scores(task, accelerator)
     target, on = _target(task, scores)
     if target is None:

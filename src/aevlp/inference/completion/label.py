@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ from aevlp.training.run_folder import RunFolder, open_run
 
 if TYPE_CHECKING:
     from aevlp.inference.completion.result import Completion
-
-log = logging.getLogger("aevlp")
 
 
 def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -> Completion:
@@ -56,11 +53,6 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
     if run is not None and uses_model:
         require_same_classes(dataset.classes, model_classes(run.model), data, run.path)
     knows_labels = run is not None and uses_model and options.folds is None and has_trained_on(run, dataset)
-    if knows_labels:
-        log.warning(
-            "the model was trained on labels of these images and hardly doubts them, so that nothing about its proposals can be "
-            "measured; --folds 5 avoids that"
-        )
     accelerator = make_accelerator(config.engine)
     task = LabelTask(config, dataset, run if uses_model else None, knows_labels, uses_teacher, options, out)
     completion = complete(task, accelerator)
