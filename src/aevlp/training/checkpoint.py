@@ -11,7 +11,13 @@ from aevlp.core.files import whole_file
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Replace the checkpoint, atomically."""
     with whole_file(path) as file:
-        torch.save(state, file)
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:
+            cause = error.__context__
+            if cause is None or isinstance(cause, Exception):
+                raise
+            raise cause from None  # an interrupt, which torch covers with an error about the unfinished file
 
 
 def load_checkpoint(path: Path) -> dict[str, Any] | None:
