@@ -141,6 +141,22 @@ def test_images_that_were_not_used_for_long_are_removed_from_their_packs(tmp_pat
     assert len(read_uses(folder)) == 100
 
 
+def test_a_damaged_pack_is_not_copied_with_a_valid_checksum(tmp_path):
+    store = open_store(tmp_path, "a")
+    digests = digests_of(200)
+    write(store, digests)
+    store.note_use(np.sort(digests))
+    uses, (pack,) = read_uses(store.folder), packs_in(store)
+    uses["time"][:50] = int(time.time() - 20 * DAY)
+    write_uses(store.folder, uses)
+    content = bytearray(pack.read_bytes())
+    content[200] ^= 1
+    pack.write_bytes(content)
+    del store
+    inventory.prune(tmp_path, inventory.stores(tmp_path), 10, yes=True)
+    assert open_store(tmp_path, "a").missing(0, digests).all()  # to be computed again
+
+
 def test_images_without_a_noted_use_are_as_old_as_their_packs(tmp_path):
     store = open_store(tmp_path, "a")
     write(store, digests_of(300))

@@ -115,7 +115,7 @@ class _Filling:
                         self.store.write(job.draw, job.digests, embeddings)
                         claims.give_back(job.draw, job.digests)
                         ours += len(job.digests)
-                    missing = self._missing(refresh=True)
+                    missing = self._missing()
                     advance(left - ours - int(missing.sum()))  # those of others
                     computed, left = computed + ours, int(missing.sum())
                     if not left:
@@ -128,10 +128,10 @@ class _Filling:
         finally:
             claims.close()
 
-    def _missing(self, *, refresh: bool = False) -> npt.NDArray[np.bool_]:
-        """Return which images each draw lacks, bool [draws, images]."""
+    def _missing(self) -> npt.NDArray[np.bool_]:
+        """Return which images each draw lacks, bool [draws, images], after what other processes have written and removed."""
         digests = self.split.digests[self.rows]
-        for draw in range(self.draws if refresh else 0):
+        for draw in range(self.draws):
             self.store.index(draw).refresh()
         return np.stack([self.store.missing(draw, digests) for draw in range(self.draws)])
 

@@ -237,7 +237,7 @@ def _without(draw: int, index: DrawIndex, old: Digests, *, yes: bool) -> int:
             continue
         freed += int(pack.path.stat().st_size * (1 - stays.mean()))
         if yes:
-            if stays.any():
+            if stays.any() and damage_of(pack.path, draw, index.shape) is None:  # a copy would give damage a valid checksum
                 write_pack(index.folder, draw, pack.digests[stays], pack.map()[stays])
             _remove(pack.path)
     return freed
