@@ -8,6 +8,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating]
 LEVEL = 0.9
 REPLICATES = 2000
+MOST_WEIGHTS = 20_000_000  # random numbers, 160 MB: with very many images there are fewer replicates
 
 
 @dataclass(frozen=True)
@@ -24,23 +25,26 @@ class Interval:
 
 
 class ImageBootstrap:
-    """Random weights of images. All intervals of one measurement share them."""
+    """Random weights of images. All intervals of one measurement share them, so that the same question has the same answer.
 
-    def __init__(self, images: int, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.weights = rng.exponential(size=(REPLICATES, images))
-        # Jeffreys' prior, as half a hit and half a miss: three hits of three are no proof that there are no misses.
-        self.prior = rng.gamma(0.5, size=(2, REPLICATES))
+    `worth` is how much an image counts, 0 to 1, for all or for each [N]: below 1, intervals are wider.
+    """
+
+    def __init__(self, images: int, seed: int, worth: float | Floats = 1.0) -> None:
+        self.seed = seed
+        rng = np.random.default_rng(seed)
+        replicates = int(np.clip(MOST_WEIGHTS // max(images, 1), 200, REPLICATES))
+        self.weights = rng.gamma(worth, 1.0 / worth, size=(replicates, images))
+        # Jeffreys' prior, half a hit and half a miss: three hits of three are no proof that there are no misses.
+        self.hit, self.miss = rng.gamma(0.5, size=(2, replicates))
 
     def share(self, hits: Floats, claims: Floats, trials: int) -> Interval:
         """Return sum(hits) / sum(claims), where each image contributes its part [N].
 
         The interval is for the share among `trials` other cells: with few of them, chance moves that share too.
         """
-        total = float(claims.sum())
-        size = total / max(int((claims > 0).sum()), 1)  # of an image's contribution: the prior is half an image each
-        hit, miss = self.prior * (size or 1.0)
-        shares = np.clip((self.weights @ hits + hit) / (self.weights @ claims + hit + miss), 0, 1)
-        found = self.rng.binomial(max(trials, 1), shares) / max(trials, 1)
+        total, trials = float(claims.sum()), max(trials, 1)
+        shares = np.clip((self.weights @ hits + self.hit) / (self.weights @ claims + self.hit + self.miss), 0, 1)
+        found = np.random.default_rng([self.seed, trials]).binomial(trials, shares) / trials
         low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Interval(float(hits.sum()) / total if total else None, float(low), float(high))

@@ -1,6 +1,6 @@
 """Thresholds: the probability above which each class's label is given.
 
-With the losses of this field an unknown label does not settle at 0, so 0.5 means nothing. A class's threshold is chosen on
+With the losses of this field an unknown label does not settle at 0, so 0.5 need not be good. A class's threshold is chosen on
 validation images for an aim, and shrunk towards the one that serves all classes together, the more so the rarer the class.
 Where the validation labels are incomplete, each observed label counts for several true positives (`aevlp.data.prevalence`).
 """
@@ -98,7 +98,7 @@ def _measured_precision(probabilities: Floats, weight: Floats, options: Threshol
     for k in np.unique(part):
         own, others = part == k, (part != k) | (len(part) == 1)  # a single image is fitted on itself
         given[own] = probabilities[own] >= _fit(probabilities[others], weight[others], options)[1]
-    bootstrap = ImageBootstrap(len(weight), np.random.default_rng(seed_for(0, "thresholds")))
+    bootstrap = ImageBootstrap(len(weight), seed_for(0, "thresholds"))
     return bootstrap.share((weight * given).sum(1), given.sum(1).astype(np.float64), int(given.sum()))
 
 
