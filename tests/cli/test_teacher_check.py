@@ -51,6 +51,10 @@ def test_a_useless_teacher_is_told_of_in_terminal_report_and_card(capsys, photos
     card = (tmp_path / "run" / "model" / "README.md").read_text()
     assert "> **Warning.** The teacher does not know these classes" in card
     assert "| teacher check | the tag is first in " in card
+    words = ["label", photos, "--run", tmp_path / "run", "--out", tmp_path / "completed.csv", "--observe", "given"]
+    answer = aevlp(capsys, *words)
+    assert answer.code == 0, answer.err
+    assert answer.out.count("WARNING: The teacher does not know these classes") == 1
 
 
 def test_nothing_is_checked_where_nothing_is_observed(capsys, photos, small, tmp_path):

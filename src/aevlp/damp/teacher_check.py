@@ -59,7 +59,8 @@ class TeacherCheck:
                 "FILE), or a domain that it does not know."
             )
         best = f"its best score is {self.confidence:.2f} on average"
-        if self.confidence < FLAT / self.classes:
+        equal = 1 / self.classes
+        if self.confidence < min(FLAT * equal, equal + LEAST_GAIN * (1 - equal)):
             found.append(
                 f"The teacher's scores are nearly equal: {best}, of {self.classes} classes. The temperature is likely too high "
                 "for this teacher (aevlp tune DATA chooses one)."
