@@ -8,6 +8,7 @@ from PIL import Image
 
 from aevlp.core.errors import UserError
 from aevlp.data.check import Report, SplitReport, render, report_on
+from aevlp.data.load import DataOptions
 
 Pictures = Callable[[list[str]], Path]
 
@@ -38,10 +39,10 @@ def test_what_was_understood(pictures: Pictures) -> None:
 
 def test_options_are_taken_into_account(pictures: Pictures) -> None:
     root = animals(pictures)
-    assert report_on(root, observe="single").splits[0].positives == (0.9, 0, 1)
-    assert report_on(root, zeros="negative").splits[0].negatives == (1.8, 1, 3)
+    assert report_on(root, DataOptions(observe="single")).splits[0].positives == (0.9, 0, 1)
+    assert report_on(root, DataOptions(zeros="negative")).splits[0].negatives == (1.8, 1, 3)
     with pytest.raises(UserError, match="unknown format 'tabel'"):
-        report_on(root, "tabel")
+        report_on(root, DataOptions(format="tabel"))
 
 
 def test_unreadable_files_are_a_problem(pictures: Pictures) -> None:

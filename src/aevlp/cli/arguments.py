@@ -25,7 +25,7 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 METHOD_HELP = "a name that aevlp methods lists, LOSS+SOURCE, or HEAD+either"
 GROUPS = ("data", "teacher", "pseudo-labels", "loss", "training", "output")
 COMMON = {
-    *("data.observe", "teacher.name", "teacher.prompts", MODE, "train.epochs", BACKBONE, FEATURES),
+    *("data.observe", "data.answers", "teacher.name", "teacher.prompts", MODE, "train.epochs", BACKBONE, FEATURES),
     *("train.expected_positives", "seed", "device", "store"),
 }
 """Options that `--help` shows; `--help-all` shows the rest."""

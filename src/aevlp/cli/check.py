@@ -21,7 +21,7 @@ def check(argv: Sequence[str]) -> None:
     from aevlp.data.check import render, report_on
 
     path, values = given["data"], {o.key.removeprefix("data."): given.get(o.key, o.default) for o in data_options}
-    report = report_on(path, **values)
+    report = report_on(path, DataOptions(**values))
     show(render(report))
     if report.problems:
         raise UserError(f"{path}: {'; '.join(report.problems)}")

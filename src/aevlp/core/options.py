@@ -24,6 +24,8 @@ SHORT_NAMES = {
     "data.format": "--format",
     "data.observe": "--observe",
     "data.zeros": "--zeros",
+    "data.proposed": "--proposed",
+    "data.answers": "--answers",
     "data.bad_images": "--bad-images",
     "teacher.name": "--teacher",
     "teacher.prompts": "--prompts",

@@ -1,17 +1,19 @@
 """Check an image set: describe how it was understood, and list what is wrong with it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from aevlp.core.errors import UserError, first_few
+from aevlp.data.annotations import State
 from aevlp.data.benchmarks import Benchmark, benchmark_of
-from aevlp.data.dataset import SPLITS, ImageTable, Labels, Observe, Zeros, hold_out, labels_of, prepare, require_examples
+from aevlp.data.dataset import SPLITS, ImageTable, Labels, hold_out, labels_of, prepare, require_examples
 from aevlp.data.images import bad_images
-from aevlp.data.readers import read
+from aevlp.data.load import DataOptions, read_answered
 
 # The most lines that the text shows of each list; of the frequency table, at either end.
 MOST_FILES = 20
@@ -66,10 +68,12 @@ class Report:
     comparison: Comparison | None = None  # comparison with the published counts, if the set is a benchmark
 
 
-def report_on(path: Path, format: str | None = None, observe: Observe = "given", zeros: Zeros = "unknown") -> Report:
+def report_on(path: Path, options: DataOptions | None = None) -> Report:
     """Return a report on the image set at a path; decode every image. Raise a UserError if no format fits."""
-    table = read(path, format)
-    observed = {name: labels_of(table, name, observe=observe, zeros=zeros)[0] for name in SPLITS if name in table.splits}
+    options = options or DataOptions()
+    table = read_answered(path, options)
+    how: dict[str, Any] = {"observe": options.observe, "zeros": options.zeros, "proposed": options.proposed}
+    observed = {name: labels_of(table, name, **how)[0] for name in SPLITS if name in table.splits}
     bad = bad_images(table.paths)
     problems = []
     if bad:
@@ -80,7 +84,7 @@ def report_on(path: Path, format: str | None = None, observe: Observe = "given",
     without: tuple[str, ...] = ()
     held_out = 0
     try:
-        dataset = prepare(table, observe=observe, zeros=zeros, exclude=frozenset(bad))
+        dataset = prepare(table, **how, exclude=frozenset(bad))
         without = dataset.classes_without_positive()
         if "val" not in table.splits:
             held_out = len(hold_out(table.splits.count("train"))[1])
@@ -104,9 +108,23 @@ def report_on(path: Path, format: str | None = None, observe: Observe = "given",
         duplicates=duplicates,
         leaks=tuple(group for group in duplicates if len({split_of[name] for name in group}) > 1),
         problems=problems,
-        notes=table.notes,
+        notes=(*table.notes, *_state_lines(table, options)),
         comparison=compare_with_benchmark(table),
     )
+
+
+def _state_lines(table: ImageTable, options: DataOptions) -> list[str]:
+    """Describe the labels that people have answered or predictors have proposed."""
+    count = Counter(table.annotations.states(table.labels).ravel().tolist())
+    lines = []
+    if table.annotations.answers or table.annotations.complete:
+        lines.append(
+            f"answers of people: {count[State.ACCEPTED]:,} labels accepted, {count[State.REJECTED]:,} confirmed to be absent, "
+            f"{len(table.annotations.complete):,} images complete"
+        )
+    if proposed := count[State.PROPOSED]:
+        lines.append(f"proposed labels that nobody has confirmed: {proposed:,}; they count as {options.proposed} (--proposed)")
+    return lines
 
 
 def compare_with_benchmark(table: ImageTable) -> Comparison | None:

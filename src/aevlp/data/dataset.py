@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aevlp.core.errors import UserError, first_few
+from aevlp.data.annotations import NO_ANNOTATIONS, Annotations, ScoreKind
+from aevlp.data.annotations import Labels as Labels
+from aevlp.data.annotations import Rows as Rows
 from aevlp.data.fingerprint import Digests, digests, set_fingerprint
 
-Rows = NDArray[np.intp]
-Labels = NDArray[np.int8]  # int8[N, C]: 1 a confirmed positive, 0 unknown, -1 a confirmed negative
 Observe = Literal["given", "single"]
 Zeros = Literal["unknown", "negative"]
+Proposed = Literal["unknown", "positive"]
 
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}  # as users may spell them
@@ -65,6 +67,7 @@ class ImageTable:
     truth: Labels | None = None  # int8[N, C] in {1, -1}: the complete labels of every image; None: not known to be complete
     notes: tuple[str, ...] = ()  # remarks of the reader, one line each, for `aevlp check`
     known_digests: Digests | None = None  # of the files, if somebody has read them already
+    annotations: Annotations = NO_ANNOTATIONS  # answers of people, proposals, and which images are complete
 
     def __post_init__(self) -> None:
         for name, labels in (("labels", self.labels), ("truth", self.truth)):
@@ -94,11 +97,13 @@ class Split:
     digests: Digests  # of each file's content: embeddings belong to it, not to the name
     observed: Labels  # int8[N, C] in {1, 0, -1}: the labels that a method may use
     truth: Labels | None  # int8[N, C] in {1, -1}: the labels that a method is evaluated by; None if they are not completely known
+    annotations: Annotations = NO_ANNOTATIONS  # answers of people, proposals, and which images are complete
 
     def part(self, rows: Rows) -> "Split":
         """Return the images of some rows, in this order."""
         truth = None if self.truth is None else self.truth[rows]
-        return Split(self.name, self.root, self.paths.at(rows).names, self.digests[rows], self.observed[rows], truth)
+        names, annotations = self.paths.at(rows).names, self.annotations.part(rows)
+        return Split(self.name, self.root, names, self.digests[rows], self.observed[rows], truth, annotations)
 
     @property
     def evaluation_labels(self) -> Labels:
@@ -127,19 +132,25 @@ class Dataset:
 
 
 def prepare(
-    table: ImageTable, *, observe: Observe = "given", zeros: Zeros = "unknown", exclude: frozenset[int] = frozenset()
+    table: ImageTable,
+    *,
+    observe: Observe = "given",
+    zeros: Zeros = "unknown",
+    proposed: Proposed = "unknown",
+    exclude: frozenset[int] = frozenset(),
 ) -> Dataset:
     """Return the splits of an image set, with observed labels and truth.
 
     `observe`: "given" takes the labels as they are; "single" expects fully labelled training images and keeps one observed
-    positive of each. `zeros`: the meaning of a 0 in the training split. Validation and test are always fully labelled:
-    everything not positive is negative. `exclude`: rows of the table to leave out. They are removed after every draw, so
-    that a file that cannot be read does not change what is drawn for the others.
+    positive of each. `zeros`: the meaning of a 0 in the training split, where the image is not complete. `proposed`: the meaning
+    of a proposed label there. Validation and test are always fully labelled: everything not positive is negative. `exclude`: rows
+    of the table to leave out. They are removed after every draw, so that a file that cannot be read does not change what is
+    drawn for the others.
     """
     train = rows_of(table, "train")
     if train.size == 0:
         raise UserError(f"{table.root}: no training images; put some in the split 'train'")
-    observed, truth = labels_of(table, "train", observe=observe, zeros=zeros)
+    observed, truth = labels_of(table, "train", observe=observe, zeros=zeros, proposed=proposed)
     val = rows_of(table, "val")
     kept = np.arange(train.size)
     if val.size:
@@ -171,8 +182,10 @@ def _split(table: ImageTable, name: str, rows: Rows, observed: Labels, truth: La
     stays = ~np.isin(rows, list(exclude))
     if rows.size and not stays.any():
         raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
-    names, digests = table.paths.at(rows[stays]).names, table.digests[rows[stays]]
-    return Split(name, table.root, names, digests, observed[stays], None if truth is None else truth[stays])
+    rows = rows[stays]
+    names, annotations = table.paths.at(rows).names, table.annotations.part(rows)
+    truth = None if truth is None else truth[stays]
+    return Split(name, table.root, names, table.digests[rows], observed[stays], truth, annotations)
 
 
 def rows_of(table: ImageTable, split: str) -> Rows:
@@ -181,7 +194,12 @@ def rows_of(table: ImageTable, split: str) -> Rows:
 
 
 def labels_of(
-    table: ImageTable, split: str, *, observe: Observe = "given", zeros: Zeros = "unknown"
+    table: ImageTable,
+    split: str,
+    *,
+    observe: Observe = "given",
+    zeros: Zeros = "unknown",
+    proposed: Proposed = "unknown",
 ) -> tuple[Labels, Labels | None]:
     """Return observed labels and truth (None if incomplete) of a split of the table; the options concern "train" alone."""
     rows = rows_of(table, split)
@@ -195,7 +213,11 @@ def labels_of(
                 "observe 'single' hides all labels but one per image, so zeros cannot be negative; leave out one option"
             )
         return single_positives(full), full
-    observed = complete_labels(given == 1) if zeros == "negative" else given
+    if proposed == "positive":
+        cells = table.annotations.part(rows).scores.of(ScoreKind.PROPOSED)
+        given[cells.rows, cells.columns] = np.where(given[cells.rows, cells.columns] == 0, 1, given[cells.rows, cells.columns])
+    is_complete = np.isin(rows, list(table.annotations.complete)) | (zeros == "negative")
+    observed = np.where(is_complete[:, None], complete_labels(given == 1), given)
     if table.truth is None:
         return observed, None if (observed == 0).any() else observed
     if wrong := int(((observed == -1) & (full == 1)).sum()):

@@ -10,13 +10,16 @@ import numpy as np
 from aevlp.core.errors import UserError, first_few
 from aevlp.core.options import Options
 from aevlp.core.progress import progress
-from aevlp.data.dataset import Dataset, ImageTable, Observe, Paths, Split, Zeros, complete_split, prepare
+from aevlp.data.annotations import ScoreKind
+from aevlp.data.answers import AnswerStore, answers_file
+from aevlp.data.dataset import Dataset, ImageTable, Observe, Paths, Proposed, Split, Zeros, complete_split, prepare
 from aevlp.data.fingerprint import Digests, digests
 from aevlp.data.images import bad_images
 from aevlp.data.known_files import recall
 from aevlp.data.readers import read
 
 log = logging.getLogger("aevlp")
+NO_ANSWERS = "none"  # in place of a file
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,15 @@ class DataOptions(Options, section="data"):
     """Options for reading the image set."""
 
     format: str | None = None
-    """Kind of image set (folder, table, flat, voc, coco, nus, cub, npy); null: detected."""
+    """Kind of image set (folder, table, coco-file, label-studio, fiftyone, flat, voc, coco, nus, cub, npy); null: detected."""
     observe: Observe = "given"
     """given: train on the labels as they are; single: keep one positive per training image of a fully labelled set."""
     zeros: Zeros = "unknown"
     """Meaning of a label that is not given in the training split; in the other splits it always means negative."""
+    proposed: Proposed = "unknown"
+    """Meaning of a label that was proposed and that nobody has confirmed."""
+    answers: str | None = None
+    """Answers of `aevlp review`; null: those in answers.sqlite in the image set's folder, if there are any; none: no answers."""
     bad_images: Literal["stop", "skip"] = "stop"
     """Images that cannot be read stop the command before training, or are left out with a warning."""
 
@@ -42,7 +49,14 @@ def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
     table, bad = _read(path, options, cache)
     if options.observe == "given" and table.truth is not None and np.array_equal(table.labels == 1, table.truth == 1):
         log.info("every positive of the training images is observed; --observe single keeps one of each, as published results do")
-    return prepare(table, observe=options.observe, zeros=options.zeros, exclude=bad)
+    cells = table.annotations.scores.of(ScoreKind.PROPOSED)
+    if options.proposed == "unknown" and (count := int((table.labels[cells.rows, cells.columns] == 0).sum())):
+        log.info("%d proposed labels that nobody has confirmed count as unknown; --proposed positive trains on them", count)
+    return _prepared(table, options, bad)
+
+
+def _prepared(table: ImageTable, options: DataOptions, bad: frozenset[int]) -> Dataset:
+    return prepare(table, observe=options.observe, zeros=options.zeros, proposed=options.proposed, exclude=bad)
 
 
 def load_split(path: Path, options: DataOptions, cache: Path | None, name: str) -> tuple[tuple[str, ...], Split]:
@@ -52,13 +66,26 @@ def load_split(path: Path, options: DataOptions, cache: Path | None, name: str) 
         return table.classes, complete_split(table, name, exclude=bad)
     if name == "test":
         raise UserError(f"--split test: {path} has none, only {' and '.join(sorted(set(table.splits)))}")
-    data = prepare(table, observe=options.observe, zeros=options.zeros, exclude=bad)
+    data = _prepared(table, options, bad)
     return data.classes, data.train if name == "train" else data.val
 
 
-def _read(path: Path, options: DataOptions, cache: Path | None) -> tuple[ImageTable, frozenset[int]]:
-    """Return the table at `path` and the rows of its unreadable images."""
+def read_answered(path: Path, options: DataOptions) -> ImageTable:
+    """Return the table at `path` with the answers that people have given about its images."""
     table = read(path, options.format)
+    file = answers_file(path) if options.answers is None else Path(options.answers)
+    if options.answers == NO_ANSWERS or (options.answers is None and not file.is_file()):
+        return table
+    answered, foreign = AnswerStore(file, must_exist=True).apply(table)
+    given = len(answered.annotations.answers) - len(table.annotations.answers)
+    others = f"; {foreign} others are about images or classes that this set does not have" if foreign else ""
+    log.info("answers of people: %d, from %s%s", given, file, others)
+    return answered
+
+
+def _read(path: Path, options: DataOptions, cache: Path | None) -> tuple[ImageTable, frozenset[int]]:
+    """Return the table at `path` with people's answers, and the rows of its unreadable images."""
+    table = read_answered(path, options)
     contents, bad = examine(table.paths, cache)
     if bad and options.bad_images == "stop":
         shown = "; ".join(f"{table.names[row]}: {reason}" for row, reason in list(bad.items())[:3])

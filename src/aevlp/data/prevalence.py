@@ -2,7 +2,7 @@
 
 Suppose that m of an image's n positives are observed. Each observed label then stands for n / m positives: its *positive weight*.
 Any sum over the true positives is estimated by the same sum over the observed ones, with these weights. n is not known either.
-It is the number of labels that the classifier finds in the image with thresholds that follow from the weights; a few rounds of
+It is the number of labels that count as found in the image, by a rule that depends on the weights (`found`); a few rounds of
 repetition find both.
 """
 

@@ -20,7 +20,7 @@ log = logging.getLogger("aevlp")
 
 
 def estimate_run(config: Config, data_path: Path) -> list[str]:
-    """Return an estimate of a training's work, in lines; nothing is trained or written."""
+    """Return an estimate of a training's work, in lines; nothing is written but the embeddings of a sample, into the store."""
     root = store_root(config.run.store)
     data = load(data_path, config.data, root)
     require_examples(data)

@@ -39,7 +39,8 @@ def write_trained_on(run: RunFolder, train: Split) -> None:
 
 
 def has_trained_on(run: RunFolder, data: Dataset) -> bool:
-    """Return whether the run's model was trained on any of the images that are to be completed."""
+    """Return whether the run's model was trained on any of the images to complete, or of those to measure it on."""
     if not run.trained_on.is_file():  # a run of 0.6 or earlier
         return (run.read_result() or {}).get("data") == str(data.train.root.resolve())
-    return bool(np.isin(data.train.digests, np.fromfile(run.trained_on, f"S{DIGEST}")).any())
+    seen = np.fromfile(run.trained_on, f"S{DIGEST}")
+    return any(bool(np.isin(split.digests, seen).any()) for split in (data.train, data.val))

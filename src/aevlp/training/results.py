@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from aevlp.core.files import write_text
-from aevlp.data.dataset import Split, data_fingerprint
+from aevlp.data.annotations import WHOLE_IMAGE
+from aevlp.data.dataset import Dataset, Split, data_fingerprint
 from aevlp.training.baselines import Baselines
 from aevlp.training.evaluate import Metrics, evaluate
 from aevlp.training.setup import RunSetup, TrainingSetup
@@ -66,6 +67,7 @@ def summarize(
         "val_labels": "complete" if data.val.truth is not None else "incomplete",
         "pseudo_labels": quality.figures() if quality is not None else unknown,
         "expected_positives": expected,
+        "answers": _answers(data),
         "chosen": setup.source.chosen(),
         "images_per_second": float(np.median([line["images_per_second"] for line in history])) if history else None,
         "images": {s.name: len(s.names) for s in (data.train, data.val, data.test) if s is not None},
@@ -82,6 +84,16 @@ def summarize(
             **{name: version(name) for name in ("aevlp", "torch", "transformers", "accelerate")},
         },
     }
+
+
+def _answers(data: Dataset) -> dict[str, int] | None:
+    """Return how many labels of the training and validation images people have accepted and rejected; None: none."""
+    accepted = rejected = complete = 0
+    for split in (data.train, data.val):
+        values = [split.observed[row, column] for row, column in split.annotations.answers if column != WHOLE_IMAGE]
+        accepted, rejected = accepted + values.count(1), rejected + values.count(-1)
+        complete += len(split.annotations.complete)
+    return {"accepted": accepted, "rejected": rejected, "complete": complete} if accepted or rejected or complete else None
 
 
 def label_summary(metrics: Metrics) -> dict[str, float]:

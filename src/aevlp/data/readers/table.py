@@ -1,19 +1,24 @@
 """Table: a CSV, TSV or JSONL file, or a folder with `labels.csv` or `metadata.csv` (or the like) in it.
 
-Labels are names in a column `labels` (and `negatives`), or 1, 0, -1 or nothing in one column per class.
+Labels are names in a column `labels` (and `negatives`), or 1, 0, -1 or nothing in one column per class. A table that aevlp has
+written also has columns for the states of labels (`STATES`), which people may edit.
 """
 
 import csv
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 from aevlp.core.errors import UserError, did_you_mean, first_few
+from aevlp.data.annotations import COMPLETE, Answer
 from aevlp.data.dataset import SPLIT_NAMES, ImageTable
 from aevlp.data.files import CLASSES_FILE, fixed_classes, read_lines
-from aevlp.data.readers import Reader, label_matrix, register
+from aevlp.data.label_file import ParsedLabels
+from aevlp.data.readers import Reader, register
+from aevlp.data.records import LabelRecord, Score, Scores, image_table
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".jsonl")
@@ -22,6 +27,9 @@ IMAGE = ("image", "file_name", "filename")
 POSITIVES = ("labels", "label")
 NEGATIVES = ("negatives",)
 SPLIT = ("split",)
+STATES = ("accepted", "proposed", "proposed_negatives", "candidates", "doubted", "complete", "answers", "witnesses", "observed")
+YES, NO = ("1", "true", "yes"), ("", "0", "false", "no")
+UNKNOWN_CONFIDENCE = 0.5  # of a proposal that comes without one
 VALUES = {"": 0, "0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1}  # pandas writes 1.0 in a column with gaps
 
 
@@ -91,9 +99,7 @@ class TableRows:
 @dataclass(frozen=True)
 class _Image:
     line: int
-    name: str
-    split: str
-    values: dict[str, int]  # class name -> 1 or -1, where known
+    record: LabelRecord
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ class _Columns:
     positives: str | None
     negatives: str | None
     classes: tuple[str, ...]  # the columns that are classes; empty if labels are given by name
+    states: dict[str, str]  # a name of `STATES` -> the column that holds it
 
 
 def detects(path: Path) -> bool:
@@ -114,6 +121,13 @@ def detects(path: Path) -> bool:
 
 def read(path: Path) -> ImageTable:
     """Return one image per row, in the order of the rows."""
+    [parsed] = parse(path)
+    _refuse_missing(parsed)
+    return image_table(parsed.placed, parsed.file.parent, parsed.classes, "table")
+
+
+def parse(path: Path) -> list[ParsedLabels]:
+    """Return the labels of the rows."""
     file = _file(path)
     if file is None:
         raise UserError(f"{path}: no table; the format 'table' is a {', '.join(SUFFIXES)} file, or a folder with labels.csv")
@@ -122,16 +136,8 @@ def read(path: Path) -> ImageTable:
     rows = list(table)
     columns = _columns(list(table.columns), fixed, file)
     images = _without_repeats([_image(row, columns, f"{file}, line {row.line}") for row in rows], file)
-    _refuse_missing(images, file)
-    classes = fixed or columns.classes or tuple(sorted({name for image in images for name in image.values}))
-    return ImageTable(
-        root=file.parent,
-        names=tuple(image.name for image in images),
-        classes=classes,
-        labels=label_matrix(((f"{file}, line {image.line}", image.values) for image in images), classes),
-        splits=tuple(image.split for image in images),
-        kind="table",
-    )
+    placed = [(f"{file}, line {image.line}", image.record) for image in images]
+    return [ParsedLabels(file, placed, fixed or columns.classes or None)]
 
 
 def image_names(file: Path) -> Iterator[str]:
@@ -184,7 +190,8 @@ def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Co
                     f"rename or add it, or take it out of {CLASSES_FILE}"
                 )
         classes = fixed
-    return _Columns(image, _first(names, SPLIT), positives, negatives, classes)
+    states = {} if classes else {name: column for name in STATES if (column := _first(names, (name,))) is not None}
+    return _Columns(image, _first(names, SPLIT), positives, negatives, classes, states)
 
 
 def _image(row: TableRow, columns: _Columns, where: str) -> _Image:
@@ -193,8 +200,11 @@ def _image(row: TableRow, columns: _Columns, where: str) -> _Image:
     split = SPLIT_NAMES.get(given.lower())
     if split is None:
         raise UserError(f"{where}: split '{given}' is none of train, val, test; correct it")
-    values = _cells(row, columns.classes, where) if columns.classes else _named(row, columns, where)
-    return _Image(row.line, name, split, values)
+    if not columns.classes:
+        return _Image(row.line, _named(row, columns, where, name, split))
+    values = _cells(row, columns.classes, where)
+    positive, negative = (tuple(label for label, value in values.items() if value == sign) for sign in (1, -1))
+    return _Image(row.line, LabelRecord(name, split, positive, rejected=negative))
 
 
 def _image_name(row: TableRow, column: str, where: str) -> str:
@@ -211,12 +221,104 @@ def _text(row: TableRow, column: str | None, where: str) -> str:
     return (value or "").strip()
 
 
-def _named(row: TableRow, columns: _Columns, where: str) -> dict[str, int]:
-    positives, negatives = (_names(row, column, where) for column in (columns.positives, columns.negatives))
-    both = sorted(set(positives) & set(negatives))
-    if both:
+def _named(row: TableRow, columns: _Columns, where: str, name: str, split: str) -> LabelRecord:
+    column = columns.states.get
+    labels, negatives = (_names(row, each, where) for each in (columns.positives, columns.negatives))
+    accepted = _names(row, column("accepted"), where)
+    proposed, absent = (_scores(row, column(each), where) for each in ("proposed", "proposed_negatives"))
+    if "observed" in columns.states and "accepted" not in columns.states:
+        # Up to version 0.7.0, `labels` and `negatives` held the proposals too.
+        given = _names(row, column("observed"), where)
+        labels = [label for label in labels if label in given or label not in proposed]
+        negatives = [label for label in negatives if label not in absent]
+    if both := sorted({*labels, *accepted} & set(negatives)):
         raise UserError(f"{where}: '{both[0]}' is both positive and negative; keep it in one of the two columns")
-    return dict.fromkeys(positives, 1) | dict.fromkeys(negatives, -1)
+    known = {*labels, *accepted, *negatives}
+    witnesses = _scores(row, column("witnesses"), where)
+    doubted, candidates = (_scores(row, column(each), where) for each in ("doubted", "candidates"))
+    return LabelRecord(
+        name=name,
+        split=split,
+        observed=tuple(sorted(set(labels) - set(accepted))),
+        accepted=tuple(sorted(set(accepted))),
+        rejected=tuple(sorted(set(negatives))),
+        proposed=_with_predictors(proposed, witnesses, known),
+        proposed_absent=_with_predictors(absent, witnesses, known),
+        candidates=_with_predictors(candidates, witnesses, known),
+        doubted=_with_predictors(doubted, witnesses, set()),
+        is_complete=_is_yes(row, column("complete"), where),
+        answers={
+            label: answer
+            for label, answer in _answers(row, column("answers"), where).items()
+            if label in (*accepted, *negatives, COMPLETE)  # an answer stays behind where a person takes its label away
+        },
+    )
+
+
+def _with_predictors(scores: Scores, witnesses: Scores, known: set[str]) -> dict[str, Score]:
+    """Return the scores of labels that are not known, with each predictor's own: a CSV has these as `who:name=probability`."""
+    found = {}
+    for label, score in scores.items():
+        own = {name.partition(":")[0]: each.confidence for name, each in witnesses.items() if name.partition(":")[2] == label}
+        if label not in known:
+            found[label] = Score(score.confidence, {**score.predictors, **own})
+    return found
+
+
+def _scores(row: TableRow, column: str | None, where: str) -> dict[str, Score]:
+    """Return label -> score, from `dog=0.93;cat=0.81` or {"dog": {"confidence": 0.93, "teacher": 0.9}}."""
+    value = row.cells.get(column) if column else None
+    if isinstance(value, dict):
+        found = {}
+        for label, score in value.items():
+            values = score if isinstance(score, dict) else {"confidence": score}
+            numbers = {name: _probability(number, where, f"{column}' of '{label}") for name, number in values.items()}
+            found[label] = Score(numbers.pop("confidence", UNKNOWN_CONFIDENCE), numbers)
+        return found
+    scores = {}
+    for part in _names(row, column, where):
+        label, separator, number = part.rpartition("=")
+        scores[label if separator else part] = Score(
+            _probability(number, where, f"{column}' of '{label}") if separator else UNKNOWN_CONFIDENCE
+        )
+    return scores
+
+
+def _probability(value: object, where: str, what: str) -> float:
+    try:
+        number = float(value) if isinstance(value, str | int | float) else None
+    except ValueError:
+        number = None
+    if number is None or not 0 <= number <= 1:
+        raise UserError(f"{where}: '{what}' is {value!r}, not a number from 0 to 1; correct it")
+    return number
+
+
+def _is_yes(row: TableRow, column: str | None, where: str) -> bool:
+    value = row.cells.get(column) if column else None
+    text = "" if value is None else str(value).strip().lower()
+    if text not in (*YES, *NO):
+        raise UserError(f"{where}: '{column}' is {value!r}; write 1 if every class of the image has been looked at, else nothing")
+    return text in YES
+
+
+def _answers(row: TableRow, column: str | None, where: str) -> dict[str, Answer]:
+    """Return label -> answer, from `dog=ann@2026-01-31T10:00:00+00:00` or {"dog": {"who": "ann", "at": "2026-..."}}.
+
+    In the first, characters that separate are percent-encoded.
+    """
+    value = row.cells.get(column) if column else None
+    if isinstance(value, dict):
+        return {
+            label: Answer(str(each.get("who", "")), str(each.get("at", ""))) if isinstance(each, dict) else Answer()
+            for label, each in value.items()
+        }
+    found = {}
+    for part in _names(row, column, where):
+        label, _, rest = part.rpartition("=")
+        who, _, at = rest.rpartition("@")
+        found[label] = Answer(unquote(who), unquote(at))
+    return found
 
 
 def _names(row: TableRow, column: str | None, where: str) -> list[str]:
@@ -251,25 +353,25 @@ def _without_repeats(images: list[_Image], file: Path) -> list[_Image]:
     """Drop rows that repeat an earlier one; raise if two rows contradict each other."""
     first: dict[str, _Image] = {}
     for image in images:
-        other = first.setdefault(image.name, image)
-        if (image.values, image.split) != (other.values, other.split):
-            how = "with other labels" if image.values != other.values else "in another split"
+        other = first.setdefault(image.record.name, image)
+        if image.record != other.record:
+            how = "in another split" if replace(image.record, split=other.record.split) == other.record else "with other labels"
             raise UserError(
-                f"{file}, line {image.line}: '{image.name}' is already on line {other.line} {how}; make one row of the two"
+                f"{file}, line {image.line}: '{image.record.name}' is already on line {other.line} {how}; make one row of the two"
             )
     return list(first.values())
 
 
-def _refuse_missing(images: list[_Image], file: Path) -> None:
-    missing = [image for image in images if not (file.parent / image.name).is_file()]
+def _refuse_missing(parsed: ParsedLabels) -> None:
+    folder = parsed.file.parent
+    missing = [(place, record.name) for place, record in parsed.placed if not (folder / record.name).is_file()]
     if missing:
         raise UserError(
-            f"{file}, line {missing[0].line}: {len(missing)} of {len(images)} images do not exist "
-            f"({first_few(image.name for image in missing)}); names are relative to {file.parent}: "
-            "correct them, or remove their rows"
+            f"{missing[0][0]}: {len(missing)} of {len(parsed.placed)} images do not exist "
+            f"({first_few(name for _, name in missing)}); names are relative to {folder}: correct them, or remove their rows"
         )
 
 
 LOOKS_LIKE = "a CSV, TSV or JSONL file, or a folder with labels.csv or metadata.csv"
 # Before the official layouts, beside which a table may lie: whoever wrote it wants it.
-register(Reader("table", detects, read, LOOKS_LIKE, rank=-1))
+register(Reader("table", detects, read, LOOKS_LIKE, rank=-1, parse=parse))
