@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from aevlp.core.errors import UserError, did_you_mean, first_few
 from aevlp.core.registry import Registry, load_files
 from aevlp.data.dataset import ImageTable, Labels
 from aevlp.data.files import CLASSES_FILE, folders_in, has_images
+
+if TYPE_CHECKING:
+    from aevlp.data.label_file import ParsedLabels
 
 GENERAL = "folder"  # the format that matches every folder with images in its folders, also one that a benchmark was unpacked in
 MOST_ASKED = 50  # number of folders per level that are searched for a benchmark: an image set may have ten thousand classes
@@ -25,6 +29,7 @@ class Reader:
     read: Callable[[Path], ImageTable]
     looks_like: str  # description by which a user recognises the format, for messages and docs
     rank: int = 0  # detection order: specific formats (0 or below) come before those that nearly every folder looks like
+    parse: "Callable[[Path], list[ParsedLabels]] | None" = None  # of a file of labels, before its images are looked for
     official: bool = False  # True for the layout of published files, which no other image set looks like by chance
 
 
@@ -44,13 +49,8 @@ def readers() -> list[Reader]:
 
 def read(path: Path, format: str | None = None) -> ImageTable:
     """Return the image set at a path, read as the given format or else as the first that recognises it."""
-    known = {reader.name: reader for reader in readers()}
-    if format is not None and format not in known:
-        raise UserError(f"unknown format '{format}'{did_you_mean(format, known)}; formats: {', '.join(known)}")
     try:
-        if not path.exists():
-            raise UserError(f"{path}: no such file or folder; check the path")
-        reader = known[format] if format is not None else _detected(path, list(known.values()))
+        reader = reader_of(path, format)
         table = reader.read(path)
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be read ({error.strerror}); check its permissions") from None
@@ -66,6 +66,16 @@ def read(path: Path, format: str | None = None) -> ImageTable:
             else f"{path}: no class in it; label some images, or name the classes in a classes.txt beside them"
         )
     return table
+
+
+def reader_of(path: Path, format: str | None = None) -> Reader:
+    """Return the reader of the given format, or else the first that recognises the path."""
+    known = {reader.name: reader for reader in readers()}
+    if format is not None and format not in known:
+        raise UserError(f"unknown format '{format}'{did_you_mean(format, known)}; formats: {', '.join(known)}")
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder; check the path")
+    return known[format] if format is not None else _detected(path, list(known.values()))
 
 
 def label_matrix(rows: Iterable[tuple[str, Mapping[str, int]]], classes: Sequence[str]) -> Labels:
