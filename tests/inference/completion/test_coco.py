@@ -12,7 +12,7 @@ from aevlp.core.errors import UserError
 from aevlp.data.images import open_rgb
 from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
 from aevlp.inference.completion.formats.coco import AT_A_TIME, upright_size
-from tests.inference.completion.examples import CLASSES, RECORDS, record
+from tests.inference.completion.examples import ANN, BOB, CLASSES, RECORDS, record
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def coco(written) -> COCO:
 
 def test_images_and_categories_are_those_of_the_set(coco, tmp_path, photos):
     assert [coco.cats[index]["name"] for index in (1, 2, 3, 4)] == list(CLASSES)
-    assert coco.getImgIds() == [1, 2, 3, 4, 5]
+    assert coco.getImgIds() == [1, 2, 3, 4, 5, 6]
     for number, image in enumerate(RECORDS, 1):
         found = coco.loadImgs(number)[0]
         assert (tmp_path / "out" / found["file_name"]).samefile(photos / image.name)
@@ -32,25 +32,33 @@ def test_images_and_categories_are_those_of_the_set(coco, tmp_path, photos):
 def test_questions_are_answered(coco):
     category = {entry["name"]: entry["id"] for entry in coco.loadCats(coco.getCatIds())}
     assert coco.getCatIds(catNms=["née <b>"]) == [3]
-    assert set(coco.getImgIds(catIds=[category["apple"]])) == {1, 3, 5}
+    assert set(coco.getImgIds(catIds=[category["apple"]])) == {1, 3, 5, 6}
     assert coco.getImgIds(catIds=[category["nobody"]]) == []
-    assert set(coco.getImgIds(catIds=[category["apple"], category["née <b>"]])) == {1, 3}
+    assert set(coco.getImgIds(catIds=[category["apple"], category["née <b>"]])) == {1, 3, 6}
     assert coco.getAnnIds(imgIds=[4]) == []
-    assert coco.loadImgs(2)[0]["neg_category_ids"] == [category["apple"], category["zebra"]]
+    assert coco.loadImgs(2)[0]["neg_category_ids"] == [category["apple"]]  # zebra is only proposed to be absent
+    assert [(image["complete"], image["answers"]) for image in coco.loadImgs([2, 6])] == [
+        (False, []),
+        (True, [{"category_id": 4, "by": BOB.who, "at": BOB.at}, {"by": BOB.who, "at": BOB.at}]),
+    ]
 
 
-def test_annotations_say_what_was_given_and_how_sure_the_others_are(coco):
+def test_annotations_say_their_state_and_how_sure_the_proposed_ones_are(coco):
     zebra, apple, other = coco.loadAnns(coco.getAnnIds(imgIds=[1]))
     whole = {"image_id": 1, "bbox": [0, 0, 10, 7], "area": 70, "iscrowd": 0}
     assert zebra == {
         **whole,
-        **{"id": 1, "category_id": 1, "score": 1.0, "observed": True, "doubted": 0.04, "teacher": 0.05, "model": 0.03},
+        **{"id": 1, "category_id": 1, "score": 1.0, "state": "observed", "doubted": 0.04, "teacher": 0.05, "model": 0.03},
     }
-    assert apple == {**whole, "id": 2, "category_id": 2, "score": 0.93, "observed": False, "teacher": 0.9, "model": 0.95}
+    assert apple == {**whole, "id": 2, "category_id": 2, "score": 0.93, "state": "proposed", "teacher": 0.9, "model": 0.95}
     assert (other["id"], other["category_id"], other["score"]) == (3, 3, 0.81)
-    [last] = coco.loadAnns(coco.getAnnIds(imgIds=[5]))
-    assert (last["id"], last["image_id"], last["bbox"], last["score"], last["observed"]) == (6, 5, [0, 0, 50, 7], 1.0, True)
-    assert set(last) == {"id", "image_id", "category_id", "bbox", "area", "iscrowd", "score", "observed"}
+    [plain] = coco.loadAnns(coco.getAnnIds(imgIds=[5]))
+    assert (plain["id"], plain["image_id"], plain["bbox"], plain["score"]) == (6, 5, [0, 0, 50, 7], 1.0)
+    assert set(plain) == {"id", "image_id", "category_id", "bbox", "area", "iscrowd", "score", "state"}
+    accepted = coco.loadAnns(coco.getAnnIds(imgIds=[6], catIds=[1]))[0]
+    assert {key: accepted[key] for key in ("score", "state", "by", "at", "doubted", "teacher")} == {
+        **{"score": 1.0, "state": "accepted", "by": ANN.who, "at": ANN.at, "doubted": 0.1, "teacher": 0.1},
+    }
 
 
 def test_boxes_evaluate_as_detections(coco, capsys):

@@ -115,7 +115,7 @@ class TestClassList:
         assert (out.parent / "classes.txt").read_text() == "b\na\n"
 
     def test_is_not_written_where_the_labels_tell(self, name, written):
-        out = written(name, records=[record("nothing.png", observed=["b"], absent=["a"])], classes=["a", "b"])
+        out = written(name, records=[record("nothing.png", observed=["b"], rejected=["a"])], classes=["a", "b"])
         assert files_in(out.parent) == {out.name}
 
     def test_is_left_as_it_is_where_it_says_the_same(self, name, written, tmp_path):

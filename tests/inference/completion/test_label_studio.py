@@ -10,7 +10,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
-from tests.inference.completion.examples import CLASSES, RECORDS, record
+from tests.inference.completion.examples import ANN, BOB, CLASSES, RECORDS, record
 
 
 def tasks_of(out: Path) -> list[dict]:
@@ -57,14 +57,44 @@ def test_interface_offers_every_class_in_order(written):
     refuse_other_than_documented(tasks_of(out), interface)
 
 
-def test_prediction_has_given_and_proposed_labels_and_the_score_of_the_least_sure(written):
+def test_prediction_has_known_and_proposed_labels_and_the_score_of_the_least_sure(written):
     tasks = tasks_of(written("label-studio"))
     choices = [[result["value"]["choices"] for p in task["predictions"] for result in p["result"]] for task in tasks]
-    assert choices == [[["zebra", "apple", "née <b>"]], [], [["apple", "née <b>"]], [], [["apple"]]]
-    assert [p["score"] for task in tasks for p in task["predictions"]] == [0.04, 1.0, 1.0]
+    assert choices == [
+        [["zebra", "apple", "née <b>"]],
+        [],
+        [["apple", "née <b>"]],
+        [],
+        [["apple"]],
+        [["apple", "née <b>", "zebra"]],
+    ]
+    assert [p["score"] for task in tasks for p in task["predictions"]] == [0.04, 1.0, 1.0, 0.1]
     assert tasks[0]["data"]["summary"] == "given: zebra | proposed: apple=0.93;née <b>=0.81 | doubted: zebra=0.04"
-    assert tasks[2]["data"]["summary"] == "given: apple;née <b>"
-    assert tasks[3]["data"] | {"image": ""} == {"image": "", "split": "test", "summary": "nothing given or proposed"}
+    assert tasks[3]["data"]["summary"] == "nothing given or proposed"
+    assert tasks[5]["data"]["summary"] == (
+        "given: apple | accepted: née <b>;zebra | rejected: nobody | doubted: zebra=0.1 | complete: yes"
+    )
+
+
+def test_data_has_the_states(written):
+    data = tasks_of(written("label-studio"))[5]["data"]
+    assert data | {"image": "", "summary": ""} == {
+        "image": "",
+        "split": "train",
+        "summary": "",
+        "given": ["apple"],
+        "accepted": ["née <b>", "zebra"],
+        "rejected": ["nobody"],
+        "proposed": {},
+        "doubted": {"zebra": {"confidence": 0.1, "teacher": 0.1}},
+        "complete": True,
+        "answers": {
+            "née <b>": {"who": "", "at": ""},
+            "zebra": {"who": ANN.who, "at": ANN.at},
+            "nobody": {"who": BOB.who, "at": BOB.at},
+            "": {"who": BOB.who, "at": BOB.at},
+        },
+    }
 
 
 def test_addresses_lead_to_the_images(written, photos):
@@ -88,7 +118,7 @@ def test_addresses_lead_to_the_images(written, photos):
 )
 def test_other_prefix(prefix, address, written):
     tasks = tasks_of(written("label-studio", image_prefix=prefix))
-    assert tasks[-1]["data"]["image"] == address
+    assert tasks[4]["data"]["image"] == address
 
 
 def test_other_interface_is_refused_and_kept(tmp_path, written):

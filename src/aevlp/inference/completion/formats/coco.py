@@ -1,7 +1,7 @@
 """COCO annotations, each label as a box around the whole image.
 
-An annotation has a `score` and the attributes of `scored`. An image has its `split` and, under `neg_category_ids` as in LVIS,
-the categories that it does not have.
+An annotation has a `score` and the attributes of `scored`. An image has its `split`, under `neg_category_ids` as in LVIS the
+categories that were rejected, `complete`, and in `answers` who rejected a category (`category_id`) and who looked at every class.
 """
 
 import shutil
@@ -16,10 +16,11 @@ from PIL import Image
 from aevlp import __version__
 from aevlp.core.errors import one_line
 from aevlp.core.threads import in_threads
+from aevlp.data.annotations import COMPLETE
 from aevlp.data.images import ORIENTATION, BadImage
-from aevlp.inference.completion.formats.encoding import as_json, scored, separated
+from aevlp.data.records import LabelRecord
+from aevlp.inference.completion.formats.encoding import answered, as_json, scored, separated
 from aevlp.inference.completion.formats.registry import LabelFile, register_format
-from aevlp.inference.completion.records import Completed
 
 TURNED = (5, 6, 7, 8)
 """EXIF orientations in which width and height are swapped."""
@@ -28,7 +29,7 @@ AT_A_TIME = 256
 
 
 @register_format("coco", ".json")
-def write(file: LabelFile, records: Iterable[Completed], stream: IO[bytes]) -> None:
+def write(file: LabelFile, records: Iterable[LabelRecord], stream: IO[bytes]) -> None:
     """Write one object; an unnamed file holds the annotations until all images are written."""
     category = {name: index for index, name in enumerate(file.classes, 1)}
     info = {"description": "labels completed by aevlp", "version": __version__}
@@ -42,16 +43,7 @@ def write(file: LabelFile, records: Iterable[Completed], stream: IO[bytes]) -> N
                 for annotation in _annotations(record, size, category):
                     number = next(ids)
                     waiting.write(b",\n" * (number > 1) + as_json({"id": number, "image_id": image_id, **annotation}))
-                yield as_json(
-                    {
-                        "id": image_id,
-                        "file_name": file.relative(record.name),
-                        "width": size[0],
-                        "height": size[1],
-                        "split": record.split,
-                        "neg_category_ids": [category[name] for name in record.negatives],
-                    }
-                )
+                yield as_json({"id": image_id, **_image(file, record, size, category)})
 
         stream.writelines(separated(images()))
         stream.write(b'\n],\n"annotations": [\n')
@@ -60,13 +52,26 @@ def write(file: LabelFile, records: Iterable[Completed], stream: IO[bytes]) -> N
     stream.write(b"\n]}\n")
 
 
-def _annotations(record: Completed, size: tuple[int, int], category: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _image(file: LabelFile, record: LabelRecord, size: tuple[int, int], category: dict[str, int]) -> dict[str, Any]:
+    who = [{"category_id": category[name], **answered(record, name)} for name in record.rejected if name in record.answers]
+    return {
+        "file_name": file.relative(record.name),
+        "width": size[0],
+        "height": size[1],
+        "split": record.split,
+        "neg_category_ids": [category[name] for name in record.rejected],
+        "complete": record.is_complete,
+        "answers": [*who, *([answered(record, COMPLETE)] if COMPLETE in record.answers else [])],
+    }
+
+
+def _annotations(record: LabelRecord, size: tuple[int, int], category: dict[str, int]) -> Iterator[dict[str, Any]]:
     whole = {"bbox": [0, 0, *size], "area": size[0] * size[1], "iscrowd": 0}
     for name, score, attributes in scored(record):
         yield {"category_id": category[name], **whole, "score": score, **attributes}
 
 
-def _with_sizes(file: LabelFile, records: Iterable[Completed]) -> Iterator[tuple[Completed, tuple[int, int]]]:
+def _with_sizes(file: LabelFile, records: Iterable[LabelRecord]) -> Iterator[tuple[LabelRecord, tuple[int, int]]]:
     remaining = iter(records)
     while some := list(islice(remaining, AT_A_TIME)):
         yield from zip(some, in_threads(upright_size, [file.path(record.name) for record in some], None), strict=True)

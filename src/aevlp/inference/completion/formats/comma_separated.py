@@ -4,27 +4,35 @@
 | --- | --- |
 | image | path, relative to the file |
 | split | train, val or test |
-| labels | all labels that the image has, given or proposed, separated by `;` |
-| negatives | all labels that it does not have, likewise |
-| observed | those of `labels` that were given |
-| proposed | the others, with their confidence: `dog=0.93;cat=0.81` |
-| proposed_negatives | those of `negatives` that were not given, likewise |
-| doubted | those of `observed` that every predictor doubts, likewise |
-| witnesses | probability by each predictor of the labels in the last three columns: `teacher:dog=0.9;model:dog=0.95` |
+| labels | labels that were given, separated by `;` |
+| accepted | labels that a person has confirmed |
+| negatives | labels that the image does not have: rejected by a person, or given as absent |
+| proposed | labels that it probably has, with their confidence: `dog=0.93;cat=0.81` |
+| proposed_negatives | labels that it probably does not have, likewise |
+| candidates | labels that are not sure enough to be proposed, but worth a look, likewise |
+| doubted | those of `labels` and `accepted` that every predictor doubts, likewise |
+| complete | 1 if a person has looked at every class |
+| answers | who accepted or rejected a label, and when: `dog=ann@2026-01-31T10:00:00+00:00`; without a name: complete |
+| witnesses | probability by each predictor of the labels with a confidence: `teacher:dog=0.9;model:dog=0.95` |
 """
 
 import codecs
 import csv
+import re
 from collections.abc import Iterable
 from typing import IO
+from urllib.parse import quote
 
 from aevlp.core.errors import UserError
+from aevlp.data.records import LabelRecord
 from aevlp.inference.completion.formats.encoding import by_predictor, confidences, pairs
 from aevlp.inference.completion.formats.registry import LabelFile, register_format
 from aevlp.inference.completion.formats.tables import check_classes, table_name, with_classes
-from aevlp.inference.completion.records import Completed
 
-COLUMNS = ("image", "split", "labels", "negatives", "observed", "proposed", "proposed_negatives", "doubted", "witnesses")
+COLUMNS = (
+    *("image", "split", "labels", "accepted", "negatives", "proposed", "proposed_negatives", "candidates", "doubted"),
+    *("complete", "answers", "witnesses"),
+)
 SEPARATORS = ";|"
 """Characters that separate names in a cell when a table is read."""
 
@@ -41,7 +49,7 @@ def check(file: LabelFile) -> None:
 
 
 @register_format("csv", ".csv", check=check)
-def write(file: LabelFile, records: Iterable[Completed], stream: IO[bytes]) -> None:
+def write(file: LabelFile, records: Iterable[LabelRecord], stream: IO[bytes]) -> None:
     """Write the header and a row per image."""
     # File names need not be UTF-8: their bytes are written as they are.
     text = codecs.getwriter("utf-8")(stream, "surrogateescape")
@@ -53,16 +61,22 @@ def write(file: LabelFile, records: Iterable[Completed], stream: IO[bytes]) -> N
         (quoted if "\r" in record.name else plain).writerow(_row(file, record))
 
 
-def _row(file: LabelFile, record: Completed) -> list[str]:
-    scores = {**record.proposed, **record.proposed_absent, **record.doubted}
+def _row(file: LabelFile, record: LabelRecord) -> list[str]:
+    by_kind = (record.proposed, record.proposed_absent, record.candidates, record.doubted)
+    witnesses = {
+        f"{who}:{name}": p for scores in by_kind for name, score in scores.items() for who, p in by_predictor(score).items()
+    }
     return [
         table_name(file, record.name),
         record.split,
-        ";".join(record.positives),
-        ";".join(record.negatives),
-        ";".join(record.observed),
-        pairs(confidences(record.proposed)),
-        pairs(confidences(record.proposed_absent)),
-        pairs(confidences(record.doubted)),
-        pairs({f"{who}:{name}": p for name, score in scores.items() for who, p in by_predictor(score).items()}),
+        *(";".join(names) for names in (record.observed, record.accepted, record.rejected)),
+        *(pairs(confidences(scores)) for scores in by_kind),
+        "1" if record.is_complete else "",
+        ";".join(f"{name}={_escaped(answer.who)}@{_escaped(answer.at)}" for name, answer in record.answers.items()),
+        pairs(witnesses),
     ]
+
+
+def _escaped(text: str) -> str:
+    """Percent-encode the characters that separate, or that readers trim."""
+    return re.sub(r"[%;|=\s]", lambda found: quote(found[0]), text)

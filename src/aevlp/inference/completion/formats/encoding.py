@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from aevlp.inference.completion.records import Completed, Score
+from aevlp.data.records import LabelRecord, Score
 
 
 def as_json(value: Any) -> bytes:
@@ -41,15 +41,33 @@ def confidences(scores: Mapping[str, Score]) -> dict[str, float]:
     return {name: score.confidence for name, score in scores.items()}
 
 
-def scored(record: Completed) -> Iterator[tuple[str, float, dict[str, Any]]]:
+def scored(record: LabelRecord) -> Iterator[tuple[str, float, dict[str, Any]]]:
     """Yield name, confidence and attributes of each of the image's positives.
 
-    The confidence of a given label is 1. The attributes are `observed` (true for a given label), the probability by each
-    predictor, and `doubted`, the confidence of a given label that every predictor doubts.
+    The confidence of a given or accepted label is 1. The attributes are the `state` (observed, accepted or proposed), who
+    answered (`by`) and when (`at`) where it is known, the probability by each predictor, and `doubted`, the confidence of a
+    confirmed label that every predictor doubts.
     """
-    for name in record.observed:
-        doubt = record.doubted.get(name)
-        attributes = {} if doubt is None else {"doubted": rounded(doubt.confidence), **by_predictor(doubt)}
-        yield name, 1.0, {"observed": True, **attributes}
+    for state, names in (("observed", record.observed), ("accepted", record.accepted)):
+        for name in names:
+            doubt = record.doubted.get(name)
+            attributes = {} if doubt is None else {"doubted": rounded(doubt.confidence), **by_predictor(doubt)}
+            yield name, 1.0, {"state": state, **answered(record, name), **attributes}
     for name, score in record.proposed.items():
-        yield name, rounded(score.confidence), {"observed": False, **by_predictor(score)}
+        yield name, rounded(score.confidence), {"state": "proposed", **by_predictor(score)}
+
+
+def answered(record: LabelRecord, label: str) -> dict[str, str]:
+    """Return who answered about a label, and when: `{"by": "ann", "at": "2026-01-31T10:00:00+00:00"}`; empty if not known."""
+    answer = record.answers.get(label)
+    return {} if answer is None else {"by": answer.who, "at": answer.at}
+
+
+def plain_scores(scores: Mapping[str, Score]) -> dict[str, dict[str, float]]:
+    """Return name -> `confidence` and the probability by each predictor."""
+    return {name: {"confidence": rounded(score.confidence), **by_predictor(score)} for name, score in scores.items()}
+
+
+def plain_answers(record: LabelRecord) -> dict[str, dict[str, str]]:
+    """Return name -> `who` and `at` of each answer; the empty name stands for the completeness of the image."""
+    return {name: {"who": answer.who, "at": answer.at} for name, answer in record.answers.items()}

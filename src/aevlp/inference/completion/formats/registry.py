@@ -10,7 +10,7 @@ from typing import IO
 from aevlp.core.errors import UserError
 from aevlp.core.files import whole_file
 from aevlp.core.registry import Registry, summary_of
-from aevlp.inference.completion.records import Completed
+from aevlp.data.records import LabelRecord
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LabelFile:
         return self._root.parent
 
 
-Writer = Callable[[LabelFile, Iterable[Completed], IO[bytes]], None]
+Writer = Callable[[LabelFile, Iterable[LabelRecord], IO[bytes]], None]
 Check = Callable[[LabelFile], object]
 
 
@@ -87,7 +87,7 @@ class LabelFormat:
         if self.checker is not None:
             self.checker(file)
 
-    def write(self, file: LabelFile, records: Iterable[Completed]) -> None:
+    def write(self, file: LabelFile, records: Iterable[LabelRecord]) -> None:
         """Write the records, one at a time as they come. The file appears when it is complete."""
         with whole_file(file.out) as stream:
             self.writer(file, records, stream)
