@@ -5,12 +5,14 @@ import json
 import os
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from aevlp.cli.main import main
 from aevlp.data import prepare, read
+from aevlp.data.answers import AnswerStore, GivenAnswer
 from tests.cli.run import aevlp, refused, start
 from tests.colours import COLOURS, write_world
 
@@ -66,9 +68,9 @@ def check_rows(file, world, *, observe="single"):
             given = {data.classes[c] for c in np.flatnonzero(labels == 1)}
             proposed, absent = names(row["proposed"]), names(row["proposed_negatives"])
             assert row["split"] == split.name
-            assert names(row["observed"]) == given
-            assert names(row["labels"]) == given | proposed
+            assert names(row["labels"]) == given
             assert not proposed & given
+            assert not names(row["candidates"]) & (given | proposed | absent)
             assert not absent & (given | proposed)
             assert names(row["doubted"]) <= given
             if split.truth is not None and split.name != "train":
@@ -94,7 +96,7 @@ def test_the_teacher_alone(capsys, world, small, store, tmp_path):
     right = [name in truth[row["image"].split("/")[-1]] for row in train for name in names(row["proposed"])]
     assert len(right) > 15
     assert sum(right) / len(right) > 0.8
-    precision = re.search(r"against the labels that were hidden: proposed labels precision ([\d.]+)", answer.out)
+    precision = re.search(r"against the labels that were hidden: new labels precision ([\d.]+)", answer.out)
     assert precision is not None
     assert float(precision[1]) == pytest.approx(sum(right) / len(right), abs=0.001)
 
@@ -121,7 +123,15 @@ def test_a_model_knows_its_images_by_their_content(capsys, world, run, tmp_path)
     assert "hardly doubts them" in aevlp(capsys, "label", again, *words, tmp_path / "a.csv").err
     answer = aevlp(capsys, "label", other, *words, tmp_path / "b.csv")
     assert "hardly doubts them" not in answer.err
-    assert "measured on" in answer.out or "nothing is proposed" in answer.out
+    assert "measured on" in answer.out or "no new label is proposed" in answer.out
+    seen = [row for row in rows(world / "labels.csv") if row["split"] == "train"]
+    for row in seen:  # now they are to measure the model on
+        shutil.copy(world / row["image"], other / f"images/seen-{Path(row['image']).name}")
+    with (other / "labels.csv").open("a") as file:
+        file.writelines(f"images/seen-{Path(row['image']).name},{row['labels']},val\n" for row in seen)
+    answer = aevlp(capsys, "label", other, *words, tmp_path / "c.csv")
+    assert "hardly doubts them" in answer.err
+    assert "measured on" not in answer.out
 
 
 def test_both_with_a_model_that_has_not_seen_the_image(capsys, world, run, store, tmp_path):
@@ -153,17 +163,21 @@ def test_the_file_is_an_image_set_to_train_on(capsys, world, small, plain, store
     assert aevlp(capsys, "label", world, "--out", out, *small, *store).code == 0
     answer = aevlp(capsys, "check", out)
     assert answer.code == 0, answer.err
-    data = prepare(read(out))
-    assert data.classes == tuple(COLOURS)
+    assert re.search(r"proposed labels that nobody has confirmed: \d+; they count as unknown \(--proposed\)", answer.out)
     written = {row["image"]: row for row in rows(out)}
-    for name, labels in zip(data.train.names, data.train.observed, strict=True):
-        row = written[name]
-        assert {data.classes[c] for c in np.flatnonzero(labels == 1)} == names(row["observed"]) | names(row["proposed"])
-        assert {data.classes[c] for c in np.flatnonzero(labels == -1)} == names(row["proposed_negatives"])
-    assert (data.train.observed == 1).sum() > len(data.train.names)  # more than one each by now
+    for meaning in ("unknown", "positive"):
+        data = prepare(read(out), proposed=meaning)
+        assert data.classes == tuple(COLOURS)
+        for name, labels in zip(data.train.names, data.train.observed, strict=True):
+            row = written[name]
+            proposed = names(row["proposed"]) if meaning == "positive" else set()
+            assert {data.classes[c] for c in np.flatnonzero(labels == 1)} == names(row["labels"]) | proposed
+            assert not (labels == -1).any()  # a proposed absence is no confirmed one
+        assert ((data.train.observed == 1).sum() > len(data.train.names)) == (meaning == "positive")
     options = [*plain, "--observe", "given", "--epochs", "1", "--method", "an", *FAST]
     answer = aevlp(capsys, "train", out, "--out", tmp_path / "run", *options)
     assert answer.code == 0, answer.err
+    assert "proposed labels that nobody has confirmed count as unknown; --proposed positive trains on them" in answer.err
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["images"] == {"train": 32, "val": 8, "test": 16}
 
@@ -187,15 +201,7 @@ def test_incomplete_labels_only(capsys, small, store, tmp_path):
     expected = re.search(r"new labels: expected precision [\d.]+, unverified \(([\d.]+) to ([\d.]+) if an image has", answer.out)
     assert expected is not None
     assert float(expected[1]) < sum(right) / len(right) <= 1
-    # A sample of them is there to be checked.
-    sample = rows(tmp_path / "completed-sample.csv")
-    assert f"next: look at the images in {tmp_path / 'completed-sample.csv'}" in answer.out
-    proposed = {(row["image"], part.split("=")[0]) for row in found for part in row["proposed"].split(";")}
-    assert len(sample) == min(100, len(right))
-    assert {(row["image"], row["label"]) for row in sample} <= proposed
-    assert {row["is_right"] for row in sample} == {""}
-    message = refused(capsys, "label", world, "--out", out.with_suffix(".jsonl"), *words)
-    assert f"{tmp_path / 'completed-sample.csv'}, the sample to check, exists; move it away" in message
+    assert f"next: aevlp review {out}    (its audit measures" in answer.out
     message = refused(capsys, "label", world, "--out", tmp_path / "x.csv", *words, "--min-precision", "0.9")
     assert "has no fully labelled images to measure a precision on; label some (50 or more) with all their labels" in message
     assert not (tmp_path / "x.csv").exists()
@@ -227,7 +233,7 @@ def test_images_without_labels(capsys, flat, world, small, store, tmp_path):
         assert not out.parent.exists()
     answer = aevlp(capsys, *words, "--out", out)
     assert answer.code == 0, answer.err
-    assert "no label to fit confidences to: proposed by the teacher's own rule" in answer.out
+    assert "no image has a label to fit confidences to: labels are proposed by DAMP's rule" in answer.out
     truth = {row["image"].split("/")[-1]: names(row["labels"]) for row in rows(world / "labels.csv")}
     found = rows(out)
     assert len(found) == 56
@@ -251,7 +257,7 @@ def test_a_precision_out_of_reach(capsys, world, small, store, tmp_path):
     words = ["--damp.temperature", "1e9", "--min-precision", "1"]  # so warm that all classes look alike
     answer = aevlp(capsys, "label", world, "--out", out, *small, *store, *words)
     assert answer.code == 0, answer.err
-    assert "nothing is proposed: with 8 fully labelled images, no cut is sure to keep precision 1;" in answer.out
+    assert "no new label is proposed: with 8 fully labelled images, no least confidence keeps precision 1 by" in answer.out
     assert not any(row["proposed"] for row in check_rows(out, world))
 
 
@@ -262,7 +268,7 @@ def test_nothing_to_find(capsys, world, small, store, tmp_path):
     assert answer.code == 0, answer.err
     assert "0.00 proposed, 0.00 proposed to be absent" in answer.out
     assert "hidden" not in answer.out
-    assert all(row["labels"] == row["observed"] for row in rows(out))
+    assert not any(row["proposed"] or row["candidates"] for row in rows(out))
 
 
 @pytest.mark.parametrize(
@@ -349,3 +355,34 @@ def test_two_processes_write_what_one_does(small, tmp_path):
         assert out.count("written: ") == 1  # one voice
     assert two.read_bytes() == one.read_bytes()
     assert [path.name for path in two.parent.iterdir()] == ["completed.csv"]
+
+
+def test_a_rejected_label_never_comes_back_and_an_accepted_one_stays(capsys, small, store, tmp_path):
+    """Wrong proposals are rejected and right ones accepted: none is proposed again, and all are written with their states."""
+    world = write_world(tmp_path / "world", train=60, test=0)
+    truth = read(world)
+    first = [truth.classes[column] for column in (truth.labels == 1).argmax(1)]
+    rows_of = [f"{name},{label}" for name, label in zip(truth.names, first, strict=True)]
+    (world / "labels.csv").write_text("\n".join(["image,labels", *rows_of]) + "\n")
+    words = ["label", world, *small, *store, "--observe", "given", "--damp.temperature", "0.5"]
+    assert aevlp(capsys, *words, "--out", tmp_path / "one.csv").code == 0
+    there = {
+        name: {truth.classes[c] for c in np.flatnonzero(row == 1)} for name, row in zip(truth.names, truth.labels, strict=True)
+    }
+    given = [
+        GivenAnswer(row["image"].removeprefix("world/"), label, 1 if label in there[row["image"].removeprefix("world/")] else -1)
+        for row in rows(tmp_path / "one.csv")
+        for label in [*names(row["proposed"]), *names(row["candidates"])][:2]
+    ]
+    assert {answer.value for answer in given} == {1, -1}
+    AnswerStore(world / "answers.sqlite").record("ann", given, kind="grid")
+    answer = aevlp(capsys, *words, "--out", tmp_path / "two.csv")
+    assert answer.code == 0, answer.err
+    assert f"answers of people: {len(given)}, from {world / 'answers.sqlite'}" in answer.err
+    for row in rows(tmp_path / "two.csv"):
+        own = [each for each in given if each.image == row["image"].removeprefix("world/")]
+        assert names(row["accepted"]) == {each.label for each in own if each.value == 1}
+        assert names(row["negatives"]) == {each.label for each in own if each.value == -1}
+        asked = names(row["proposed"]) | names(row["candidates"]) | names(row["proposed_negatives"])
+        assert not asked & {each.label for each in own}
+        assert row["answers"].count("=ann@") == len(own)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from aevlp.data.readers import read
+from aevlp.data.records import table_records
 from tests.cli.run import aevlp, refused
 from tests.colours import write_backbone, write_world
 
@@ -84,8 +86,24 @@ def test_labels_are_completed_and_the_views_are_made_anew(capsys, place):
     expected, found = read_table(ANSWERS / "full-label.csv"), read_table(place / "answers" / "found.csv")
     assert len(found) == 56
     for one, other in zip(found, expected, strict=True):
-        for column in ("image", "split", "observed"):
+        for column in ("image", "split"):
             assert one[column] == other[column]
+        assert one["labels"] == other["observed"]  # where proposed labels stand no longer beside the given ones
+
+
+def test_a_table_of_completed_labels_is_read_by_its_own_meaning(place):
+    """It held proposed labels and absences as labels and negatives; those are proposals, as in a table of this version."""
+    rows = read_table(ANSWERS / "full-label.csv")
+    (place / "answers").mkdir()
+    shutil.copy(ANSWERS / "full-label.csv", place / "answers" / "old.csv")
+    found = read(place / "answers" / "old.csv")
+    proposed = 0
+    for record, row in zip(table_records(found), rows, strict=True):
+        assert set(record.confirmed) == {name for name in row["observed"].split(";") if name}
+        old = [part.rpartition("=")[0] for part in row["proposed"].split(";") if part]
+        assert sorted(record.proposed) == sorted(old)
+        proposed += len(old)
+    assert proposed > 10
 
 
 def test_the_store_is_listed_as_older_and_can_be_removed(capsys, place):

@@ -1,10 +1,12 @@
-"""Options of the commands that use a trained model or a teacher: label, predict and serve."""
+"""Options of the commands that use a trained model, a teacher or their labels: label, predict, serve and review."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from aevlp.core.errors import UserError
 from aevlp.core.options import AtLeast, Between, Options
+
+SHORTEST_TOKEN = 8  # letters
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,9 @@ class LabelOptions(Options):
     null: the best F1."""
     min_confidence: Annotated[float, Between(0, 1, excludes_low=True)] | None = None
     """Propose the labels of at least this confidence; null: the best F1."""
-    min_negative_precision: Annotated[float, Between(0, 1, excludes_low=True)] = 0.99
-    """Propose as many absences as this precision allows."""
+    min_negative_precision: Annotated[float, Between(0, 1, excludes_low=True)] | None = None
+    """Propose as many absences as keep this precision by the lower end of its 90 % interval, which takes fully labelled images;
+    null: 0.99 with such images; without them, the least likely classes of each image by DAMP's rule (damp.negative_fraction)."""
 
     def __post_init__(self) -> None:
         """Check that there is one rule for the cut."""
@@ -58,3 +61,28 @@ class ServeOptions(Options):
     """Largest image to accept."""
     workers: Annotated[int, AtLeast(1)] = 2
     """Threads that read images."""
+
+
+@dataclass(frozen=True)
+class ReviewOptions(Options):
+    """Options of `aevlp review`."""
+
+    host: str = "127.0.0.1"
+    """Address to listen at; the default is for this machine alone, and any other needs --token."""
+    port: Annotated[int, Between(0, 65535)] = 8000
+    """Port to listen at; 0: any free one."""
+    token: str | None = None
+    """Password that everybody needs to use the page; null: none, on this machine alone."""
+    grid: Annotated[int, Between(12, 48)] = 24
+    """Images of a grid."""
+    audit: Annotated[int, AtLeast(0)] = 100
+    """Images to draw for the audit, if none was drawn before; at most a quarter of the training images. 0: no audit."""
+    min_precision: Annotated[float, Between(0, 1, excludes_low=True)] = 0.95
+    """Precision that the audit must show of the labels that are accepted together."""
+
+    def __post_init__(self) -> None:
+        """Check that a password is long enough to be one."""
+        super().__post_init__()
+        token = self.token
+        if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isalnum()):
+            raise UserError(f"--token: use at least {SHORTEST_TOKEN} plain letters and digits, so that nobody guesses it")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aevlp.inference.completion.claims import ClaimMeasurement, best_f1_cut, expected_claim
+from aevlp.inference.completion.claims import ClaimMeasurement, best_f1_cut, expected_claim, precise_absences
 from aevlp.inference.completion.fusion import TOGETHER, complete_fit_target, estimated_fit_target, fit_fusion
 from tests.inference.completion.test_fusion import TWO, Drawn, drawn, precision_of
 
@@ -26,6 +26,18 @@ def test_the_cut_has_the_best_f1_of_other_images():
 
     best = max(f1(least) for least in np.linspace(0.02, 0.98, 49))
     assert f1(best_f1_cut(confidence[train.unknown])) > best - 0.01
+
+
+def test_labels_that_are_found_already_make_new_ones_prove_themselves():
+    confidence = np.array([0.9, 0.6, 0.3, 0.1, 0.1])
+
+    def f1(count: int, found: int) -> float:
+        return 2 * (found + confidence[:count].sum()) / (2 * found + count + confidence.sum())
+
+    for found in (0, 1, 3, 10, 1000):
+        best = max(range(6), key=lambda count: f1(count, found))
+        assert (confidence >= best_f1_cut(confidence, found)).sum() == best
+    assert best_f1_cut(np.array([0.05, 0.02]), 100) == np.inf
 
 
 @pytest.mark.parametrize("images", [50, 150])
@@ -65,6 +77,35 @@ def test_a_precision_out_of_reach_has_no_cut():
     assert measured(val, train)[0].precise_cut(0.9) == np.inf
     val, train = drawn(12, {"model": 5.0}, seed=3), drawn(300, {"model": 5.0}, seed=4)
     assert measured(val, train)[0].precise_cut(0.9) == np.inf  # so few images prove nothing, however good the model
+
+
+def test_the_precision_of_absences_is_kept():
+    kept, held, found = [], [], []
+    for seed in range(40):
+        val, train = drawn(150, TWO, seed=3000 + seed), drawn(300, TWO, seed=4000 + seed)
+        target = complete_fit_target(train.observed, val.truth, np.random.default_rng(0))
+        fusion, held_out = fit_fusion(val.scores, target)
+        confidence = fusion.confidence(train.scores)
+        deny, precision = precise_absences(held_out[TOGETHER], target, confidence[train.unknown], 0.98)
+        assert precision is not None
+        denied = train.unknown & (confidence <= deny)
+        true = 1 - precision_of(denied, train)
+        kept.append(true >= 0.98)
+        held.append(precision.low <= true <= precision.high)
+        found.append(denied.sum() / (train.truth[train.unknown] == -1).sum())
+    assert np.mean(kept) >= 0.9
+    assert np.mean(held) >= 0.8
+    assert np.mean(found) > 0.3
+
+
+@pytest.mark.parametrize(("images", "strength"), [(400, 0.0), (12, 5.0)])
+def test_no_absence_is_sure_enough(images, strength):
+    """The predictor knows nothing, or there are too few images to prove how good it is."""
+    val, train = (drawn(number, {"model": strength}, seed=seed) for number, seed in ((images, 3), (300, 4)))
+    target = complete_fit_target(train.observed, val.truth, np.random.default_rng(0))
+    fusion, held_out = fit_fusion(val.scores, target)
+    to_complete = fusion.confidence(train.scores)[train.unknown]
+    assert precise_absences(held_out[TOGETHER], target, to_complete, 0.99) == (-np.inf, None)
 
 
 def test_classes_are_weighted_as_they_are_observed():

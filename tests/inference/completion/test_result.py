@@ -13,7 +13,6 @@ from PIL import Image
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
 from aevlp.inference.completion.result import SAMPLES, THUMBNAIL, Completion, Proposals
-from aevlp.inference.completion.sample import sample_file
 
 CLASSES = ("dog", "<b>cat</b>", "car")
 OBSERVED = np.array([[1, 0, 0], [0, 1, -1], [0, 0, 1]], np.int8)
@@ -35,8 +34,9 @@ def completion(tmp_path) -> Completion:
     proposed = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0]], bool)
     denied = np.array([[0, 0, 0], [0, 0, 0], [1, 0, 0]], bool)
     doubted = np.array([[1, 0, 0], [0, 0, 0], [0, 0, 0]], bool)
-    found = Proposals(confidence, {"teacher": confidence, "model": confidence / 2}, proposed, denied, doubted)
-    return Completion(data, {"train": found}, "nothing is known", tmp_path / "completed.csv")
+    candidates = np.array([[0, 0, 0], [0, 0, 0], [0, 1, 0]], bool)
+    found = Proposals(confidence, {"teacher": confidence, "model": confidence / 2}, proposed, denied, doubted, candidates)
+    return Completion(data, {"train": found}, "nothing is known", None, tmp_path / "completed.csv")
 
 
 def test_it_has_a_record_per_image_and_can_be_read_twice(completion):
@@ -45,8 +45,8 @@ def test_it_has_a_record_per_image_and_can_be_read_twice(completion):
     assert list(first.proposed) == ["car", "<b>cat</b>"]  # the surest first
     assert first.proposed["car"].predictors == {"teacher": 0.95, "model": 0.475}
     assert (first.observed, list(first.doubted)) == (("dog",), ["dog"])
-    assert (second.absent, list(second.proposed)) == (("car",), ["dog"])
-    assert (third.positives, third.negatives) == (("car",), ("dog",))
+    assert (second.rejected, list(second.proposed)) == (("car",), ["dog"])
+    assert (third.positives, list(third.proposed_absent), list(third.candidates)) == (("car",), ["dog"], ["<b>cat</b>"])
     assert (last.split, last.observed, last.proposed) == ("val", ("dog",), {})
 
 
@@ -54,17 +54,12 @@ def test_its_text_is_short(completion):
     assert repr(completion) == (
         f"Completion(4 images, 3 of them completed: 3 labels observed, 3 proposed, 1 denied, 1 doubted; {completion.file})"
     )
-    first, second, third, last = completion.summary().splitlines()
+    first, second, absent, third, last = completion.summary().splitlines()
     assert first == "3 images: 1.00 observed labels each, 1.00 proposed, 0.33 proposed to be absent; 1 observed ones are doubted"
     assert second == "nothing is known"
+    assert absent == "1 labels proposed to be absent: unverified"
     assert third == f"written: {completion.file}"
-    assert last.startswith(f"next: look at the images in {sample_file(completion.file)} (a random sample of the new labels)")
-
-
-def test_a_sample_of_the_new_labels_is_random_and_whole_if_there_are_few(completion):
-    rows = completion.sample()
-    assert sorted(rows) == [("train & 0.png", "<b>cat</b>", 0.9), ("train & 0.png", "car", 0.95), ("train & 1.png", "dog", 0.6)]
-    assert rows == completion.sample()
+    assert last == f"next: aevlp review {completion.file}    (its audit measures how many of the new labels are right)"
 
 
 def test_a_notebook_shows_figures_and_images_with_their_proposed_labels(completion):
@@ -83,9 +78,10 @@ def test_a_notebook_shows_a_few_of_many_images_and_those_that_are_gone_as_text(t
     observed = np.tile(OBSERVED, (20, 1))
     train = split(tmp_path, "train", observed, None)
     everything = np.ones(observed.shape, bool) & (observed == 0)
-    found = Proposals(np.full(observed.shape, 0.9), {}, everything, ~everything & False, ~everything & False)
+    nothing = ~everything & False
+    found = Proposals(np.full(observed.shape, 0.9), {}, everything, nothing, nothing, nothing)
     val = split(tmp_path, "val", OBSERVED[:0], OBSERVED[:0])
-    done = Completion(Dataset(CLASSES, train, val, None), {"train": found}, "nothing is known", tmp_path / "x.csv")
+    done = Completion(Dataset(CLASSES, train, val, None), {"train": found}, "nothing is known", None, tmp_path / "x.csv")
     (tmp_path / train.names[0]).unlink()
     page = done._repr_html_()
     assert page.count("<figure") == SAMPLES
@@ -97,12 +93,25 @@ def test_a_notebook_shows_a_few_of_many_images_and_those_that_are_gone_as_text(t
 def test_pandas_gets_a_row_per_image(completion):
     table = completion.to_pandas()
     assert list(table.columns) == [
-        *("image", "split", "observed", "absent", "proposed", "proposed_absent", "doubted", "confidence")
+        *(
+            "image",
+            "split",
+            "observed",
+            "accepted",
+            "rejected",
+            "proposed",
+            "proposed_absent",
+            "candidates",
+            "doubted",
+            "confidence",
+        )
     ]
     assert table["image"].tolist() == [record.name for record in completion]
     assert table["split"].tolist() == ["train"] * 3 + ["val"]
     assert table["proposed"].tolist() == [["car", "<b>cat</b>"], ["dog"], [], []]
-    assert table["confidence"].tolist() == [{"car": 0.95, "<b>cat</b>": 0.9, "dog": 0.02}, {"dog": 0.6}, {"dog": 0.01}, {}]
+    assert table["confidence"].tolist() == [
+        *({"car": 0.95, "<b>cat</b>": 0.9, "dog": 0.02}, {"dog": 0.6}, {"dog": 0.01, "<b>cat</b>": 0.3}, {})
+    ]
     assert table.explode("proposed")["proposed"].value_counts().to_dict() == {"car": 1, "<b>cat</b>": 1, "dog": 1}
 
 

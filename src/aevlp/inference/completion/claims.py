@@ -3,6 +3,7 @@
 On fully labelled images that imitate the images to complete, both are measured: the confidences of these images come from fits
 without them, and the cut for the best F1 is chosen by the confidences of the images to complete. Without such images nothing is
 measured: the mean confidence is the expected precision, and it is as uncertain as the number of labels per image.
+Absences are measured in the same way, the least confidence first; without such images nothing is said about them.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,11 @@ from aevlp.core.seeds import seed_for
 from aevlp.inference.completion.fusion import Doubles, FitTarget
 from aevlp.training.intervals import ImageBootstrap, Interval
 
-FEWER, MORE = 1 / 3, 3.0  # plausible numbers of labels to find, as multiples of the estimate
+FEWER, MORE = 1 / 6, 6.0  # plausible numbers of labels to find, as multiples of the estimate
+MOST_HIDDEN = 2.0  # labels to find per image that are always plausible
+RECALL_WORTH = 0.5  # of an image: the weights of the imitation, which the number of labels to find rests on, are uncertain too
 CUTS = 25  # tried for a precision, from the strictest on
+FIRST_MISSES = 0.3  # share of the misses that a precision allows, which absences may have at the first cut
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,38 @@ class ExpectedClaim:
 Claim = MeasuredClaim | ExpectedClaim
 
 
-def best_f1_cut(confidence: Doubles) -> float:
-    """Return the cut with the best expected F1 among cells of these confidences [M]; inf: there is nothing to find."""
+def best_f1_cut(confidence: Doubles, found: int = 0) -> float:
+    """Return the cut with the best expected F1 among cells of these confidences [M]; inf: no cell is worth it.
+
+    `found` labels are known already and count as hits: the more there are, the surer a new one must be.
+    """
     ranked = np.sort(confidence)[::-1]
     if not len(ranked) or ranked[0] <= 0:
         return np.inf
-    f1 = 2 * ranked.cumsum() / (np.arange(1, len(ranked) + 1) + ranked.sum())
+    f1 = 2 * (found + ranked.cumsum()) / (2 * found + np.arange(1, len(ranked) + 1) + ranked.sum())
     best = int(np.where(np.append(ranked[1:] < ranked[:-1], True), f1, -np.inf).argmax())
+    if f1[best] < 2 * found / (2 * found + ranked.sum()):
+        return np.inf
     return float(ranked[best] + (ranked[best + 1] if best + 1 < len(ranked) else 0.0)) / 2
+
+
+def lowest_cut(confidence: Doubles, low: Callable[[float, bool], float], precision: float) -> float:
+    """Return the lowest cut of confidences [M] whose precision is at least this by the lower end of its interval; inf: none.
+
+    Cuts are tried in a fixed order, the strictest first, and the first failure ends it: the chance of a wrong answer is that of a
+    single interval. `low(cut, is_best_case)` is the lower end; the order begins where it would be enough in the best case.
+    """
+    ranked = np.sort(confidence)[::-1]
+    found, has_begun = np.inf, False
+    for count in np.unique(np.geomspace(1, max(len(ranked), 1), CUTS).astype(int)) if len(ranked) else ():
+        cut = float(ranked[count - 1])
+        if not has_begun and low(cut, True) < precision:
+            continue
+        has_begun = True
+        if low(cut, False) < precision:
+            break
+        found = cut
+    return found
 
 
 class ClaimMeasurement:
@@ -68,34 +96,29 @@ class ClaimMeasurement:
 
     def __init__(self, held_out: Doubles, target: FitTarget, to_complete: Doubles) -> None:
         self.held_out, self.target, self.to_complete = held_out, target, to_complete
-        self.bootstrap = ImageBootstrap(len(held_out), np.random.default_rng(seed_for(0, "claims")))
+        self.bootstrap = ImageBootstrap(len(held_out), seed_for(0, "claims"))
+        self.recall_bootstrap = ImageBootstrap(len(held_out), seed_for(0, "recall"), RECALL_WORTH)
 
     def claim(self, cut: float) -> MeasuredClaim:
         """Return what is claimed about the labels above a cut."""
         wanted = self.target.positive_weight.sum(1)
         hits, _ = self._above(cut)
         expected = round(float(self.to_complete.sum()))
-        return MeasuredClaim(len(self.held_out), self._precision(cut), self.bootstrap.share(hits, wanted, expected))
+        return MeasuredClaim(len(self.held_out), self.precision(cut), self.recall_bootstrap.share(hits, wanted, expected))
 
-    def precise_cut(self, precision: float) -> float:
+    def precise_cut(self, precision: float, *, begin: float = 1.0) -> float:
         """Return the lowest cut whose precision is at least this by the lower end of its interval; inf: none is sure to be.
 
-        Cuts are tried in a fixed order, the strictest first, and the first failure ends it: the chance of a wrong answer is that
-        of a single interval. The order begins where a record without a miss would be enough.
+        The order of the cuts begins where a measured precision of `begin` would be enough.
         """
-        ranked = np.sort(self.to_complete)[::-1]
-        found, has_begun = np.inf, False
-        for count in np.unique(np.geomspace(1, max(len(ranked), 1), CUTS).astype(int)) if len(ranked) else ():
-            cut = float(ranked[count - 1])
-            if not has_begun and self._precision(cut, lambda hits, claims: claims).low < precision:
-                continue
-            has_begun = True
-            if self._precision(cut).low < precision:
-                break
-            found = cut
-        return found
 
-    def _precision(self, cut: float, hits_of: Callable[[Doubles, Doubles], Doubles] = lambda hits, claims: hits) -> Interval:
+        def low(cut: float, is_best_case: bool) -> float:
+            return self.precision(cut, lambda hits, claims: begin * claims if is_best_case else hits).low
+
+        return lowest_cut(self.to_complete, low, precision)
+
+    def precision(self, cut: float, hits_of: Callable[[Doubles, Doubles], Doubles] = lambda hits, claims: hits) -> Interval:
+        """Return the precision of the labels above a cut; `hits_of` may suppose other hits [N] than those that were counted."""
         hits, claims = self._above(cut)
         return self.bootstrap.share(hits_of(hits, claims), claims, int((self.to_complete >= cut).sum()))
 
@@ -105,13 +128,29 @@ class ClaimMeasurement:
         return (self.target.positive_weight * given).sum(1), (self.target.cell_weight * given).sum(1)
 
 
+def precise_absences(
+    held_out: Doubles, target: FitTarget, to_complete: Doubles, precision: float
+) -> tuple[float, Interval | None]:
+    """Return the greatest confidence of an absence that keeps the precision (-inf: none does), and the precision as measured.
+
+    Absences are many and seldom wrong, and one wrong among the surest says little: the order of cuts begins further on.
+    """
+    absent = FitTarget(target.cell_weight - target.positive_weight, target.cell_weight, target.basis)
+    measured = ClaimMeasurement(-held_out, absent, -to_complete)  # the surest absence has the least confidence
+    cut = measured.precise_cut(precision, begin=1 - FIRST_MISSES * (1 - precision))
+    return -cut, measured.precision(cut) if cut < np.inf else None
+
+
 def expected_claim(proposed: Doubles, target: FitTarget, observed: float) -> ExpectedClaim:
     """Return what is expected of proposals with these confidences [M]; `observed` is the mean number of labels seen per image."""
-    counted = (target.cell_weight > 0).any(1).sum()
-    to_find = target.to_find / max(int(counted), 1)
+    counted = max(int((target.cell_weight > 0).any(1).sum()), 1)
+    to_find = target.to_find / counted
+    more = max(MORE, MOST_HIDDEN / max(to_find, 1e-9))
+    # That there are more labels than the predictors find does not say that they are among those with the highest scores.
+    fewer = FEWER * min(target.found / max(target.to_find, 1e-9), 1.0)
 
     def mean(factor: float) -> float:
         # With that many times as many labels to find, a confidence p becomes 1 - (1 - p) ** factor.
         return float(1 - ((1 - proposed) ** factor).mean()) if len(proposed) else 0.0
 
-    return ExpectedClaim(mean(1), mean(FEWER), mean(MORE), observed + FEWER * to_find, observed + MORE * to_find)
+    return ExpectedClaim(mean(1), mean(fewer), mean(more), observed + fewer * to_find, observed + more * to_find)

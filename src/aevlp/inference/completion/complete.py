@@ -13,19 +13,24 @@ from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
 from aevlp.damp.options import DampOptions
+from aevlp.data.annotations import WHOLE_IMAGE
 from aevlp.data.dataset import Dataset, Labels, Split
-from aevlp.inference.completion.claims import Claim, ClaimMeasurement, best_f1_cut, expected_claim
+from aevlp.inference.completion.claims import Claim, ClaimMeasurement, best_f1_cut, expected_claim, precise_absences
 from aevlp.inference.completion.fusion import (
+    SUREST,
     TOGETHER,
     Doubles,
     FitTarget,
+    Flags,
     Fusion,
     Scores,
+    answered_fit_target,
     complete_fit_target,
     estimated_fit_target,
     fit_fusion,
-    greatest_denied,
     greatest_doubted,
+    least_likely,
+    rank_of_classes,
 )
 from aevlp.inference.completion.result import Completion, Proposals
 from aevlp.inference.options import LabelOptions
@@ -40,14 +45,16 @@ from aevlp.training.user_features import inputs_for
 log = logging.getLogger("aevlp")
 FEW = 50  # labels, below which a measured or estimated figure is little more than a guess
 FITTED_ON = 5000  # images at most
-NOTHING_KNOWN = "no label to fit confidences to: proposed by the teacher's own rule, or the run's thresholds; unverified"
+NOTHING_KNOWN = "no image has a label to fit confidences to: labels are proposed by {rule}, and nobody has verified them"
 NOTHING_TO_FIND = {
-    "complete": "nothing is proposed: the fully labelled images have no label beyond those that training images show",
-    "estimated": "nothing is proposed: the predictors are not sure enough of any label that was not observed; "
+    "complete": "no new label is proposed: the fully labelled images have no more labels each than training images show",
+    "estimated": "no new label is proposed: the predictors are not sure enough of any label that was not observed; "
     "fully labelled images (the split 'val'), or --train.expected_positives, help",
 }
-NOTHING_ABOVE = "nothing is proposed: no label that was not observed has enough confidence"
-ABSENT = 0.01  # calibrated probability up to which a label is proposed to be absent if nothing was fitted on these images
+NOTHING_ABOVE = "no new label is proposed: none has enough confidence"
+CANDIDATE_SHARE = 0.99  # of all labels that are expected to be there
+FEWEST_CANDIDATES, MOST_CANDIDATES = 5, 20  # per image
+ABSENCES = 0.99  # precision of the proposed absences, unless the user names another
 
 
 @dataclass(frozen=True)
@@ -82,59 +89,74 @@ def complete(task: LabelTask, accelerator: Accelerator) -> Completion:
             "the model was trained on labels of these images and hardly doubts them, so that nothing about its proposals can be "
             "measured; --folds 5 avoids that"
         )
-    scores = _scores(task, accelerator)
+    warnings = [] if task.run is None else list((task.run.read_result() or {}).get("warnings") or ())
+    scores = _scores(task, accelerator, warnings)
+    warned = tuple(dict.fromkeys(warnings))
     target, on = _target(task, scores)
     if target is None:
         proposals = {name: _rule_proposals(task, scores[name], split) for name, split in task.splits.items()}
-        return Completion(task.data, proposals, NOTHING_KNOWN, task.out)
+        rule = NOTHING_KNOWN.format(rule="DAMP's rule" if task.uses_teacher else "the thresholds of the run")
+        return Completion(task.data, proposals, rule, None, task.out, warned)
     fusion, held_out = fit_fusion(on, target)
     confidence = {name: fusion.confidence(scores[name]) for name in task.splits}
-    propose, claim = _cut(task, confidence, held_out[TOGETHER], target)
-    precision = task.options.min_negative_precision
-    deny = min(greatest_denied(held_out[TOGETHER], target, precision), np.nextafter(propose, -np.inf))
-    doubt = {name: greatest_doubted(held_out[name], target, precision) for name in fusion.alone}
-    limits = _Limits(propose, deny, doubt)
-    proposals = {
-        name: _fused_proposals(fusion, limits, confidence[name], scores[name], split) for name, split in task.splits.items()
-    }
-    return Completion(task.data, proposals, claim, task.out)
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """Confidences at which something is proposed or doubted."""
-
-    propose: float  # least confidence of a proposed label; inf: none is proposed
-    deny: float  # greatest confidence of a proposed absence; -inf: none is proposed
-    doubt: Mapping[str, float]  # predictor -> its greatest confidence alone at which it doubts an observed label
-
-
-def _cut(task: LabelTask, confidence: Mapping[str, Doubles], held_out: Doubles, target: FitTarget) -> tuple[float, Claim | str]:
-    """Return the least confidence of a proposed label, and the claim about the labels above it, or why there are none."""
     unknown = np.concatenate([confidence[name][split.observed == 0] for name, split in task.splits.items()])
+    to_find = target
+    if target.basis == "answered":  # what is answered is found; what is to be found is what the confidences expect
+        cells = np.concatenate([split.observed for split in task.splits.values()]) == 0
+        expected = np.concatenate(list(confidence.values())) * cells
+        to_find = FitTarget(expected, cells.astype(np.float64), "estimated")
+    propose, claim = _cut(task, unknown, held_out[TOGETHER], to_find)
+    doubt = {name: greatest_doubted(held_out[name], target, ABSENCES) for name in fusion.alone}
+    if task.is_measurable:
+        wanted = task.options.min_negative_precision or ABSENCES
+        deny, absent_precision = precise_absences(held_out[TOGETHER], target, unknown, wanted)
+        denied = {name: values <= deny for name, values in confidence.items()}
+    else:
+        share = 0.0 if target.to_find == 0 else _negative_share(task)
+        denied = {name: least_likely(values, share) for name, values in confidence.items()}
+        absent_precision = None
+    proposals = {
+        name: _fused_proposals(fusion, confidence[name], scores[name], split, propose, denied[name], doubt)
+        for name, split in task.splits.items()
+    }
+    return Completion(task.data, proposals, claim, absent_precision, task.out, warned)
+
+
+def _negative_share(task: LabelTask) -> float:
+    """Return the share of the classes that DAMP takes for absent from an image."""
+    options = task.config.source
+    return (options if isinstance(options, DampOptions) else DampOptions()).negative_fraction
+
+
+def _cut(task: LabelTask, unknown: Doubles, held_out: Doubles, target: FitTarget) -> tuple[float, Claim | str]:
+    """Return the least confidence of a proposed label, and the claim about the labels above it, or why there are none.
+
+    `unknown` [M] are the confidences of all unknown cells of the images to complete.
+    """
     options = task.options
+    found = sum(int((_answered(split) & (split.observed == 1)).sum()) for split in task.splits.values())
+    best = best_f1_cut(unknown, found) if options.min_confidence is None else options.min_confidence
     if target.to_find == 0:
         return np.inf, NOTHING_TO_FIND[target.basis]
     if not task.is_measurable:
-        cut = best_f1_cut(unknown) if options.min_confidence is None else options.min_confidence
         observed = np.concatenate([(split.observed == 1).sum(1) for split in task.splits.values()])
-        proposed = unknown[unknown >= cut]
-        return cut, expected_claim(proposed, target, float(observed.mean())) if len(proposed) else NOTHING_ABOVE
+        proposed = unknown[unknown >= best]
+        return best, expected_claim(proposed, target, float(observed.mean())) if len(proposed) else NOTHING_ABOVE
     measured = ClaimMeasurement(held_out, target, unknown)
+    cut = best
     if options.min_precision is not None:
         cut = measured.precise_cut(options.min_precision)
         if cut == np.inf:
             return cut, (
-                f"nothing is proposed: with {len(held_out)} fully labelled images, no cut is sure to keep precision "
-                f"{options.min_precision:g}; more of them, a trained model (--run RUN --folds 5) or a lower precision help"
+                f"no new label is proposed: with {len(held_out)} fully labelled images, no least confidence keeps precision "
+                f"{options.min_precision:g} by the lower end of its 90 % interval; more of them, a trained model "
+                "(--run RUN --folds 5) or a lower precision help"
             )
-    else:
-        cut = best_f1_cut(unknown) if options.min_confidence is None else options.min_confidence
     return cut, measured.claim(cut) if (unknown >= cut).any() else NOTHING_ABOVE
 
 
-def _scores(task: LabelTask, accelerator: Accelerator) -> dict[str, dict[str, npt.NDArray[np.float32]]]:
-    """Return split name -> predictor -> scores [N, C], for the training and validation images."""
+def _scores(task: LabelTask, accelerator: Accelerator, warnings: list[str]) -> dict[str, dict[str, npt.NDArray[np.float32]]]:
+    """Return split name -> predictor -> scores [N, C], for the training and validation images; add `warnings` of the teacher."""
     data, config = task.data, task.config
     scores: dict[str, dict[str, npt.NDArray[np.float32]]] = {"train": {}, "val": {}}
     if task.uses_teacher:
@@ -142,6 +164,7 @@ def _scores(task: LabelTask, accelerator: Accelerator) -> dict[str, dict[str, np
         source = config.method.source.make(context, config.source)
         assert isinstance(source, Damp)
         source.check_teacher()
+        warnings += [] if source.teacher_check is None else source.teacher_check.warnings()
         if source.options.tune:
             source.fill()
         for split in (data.train, data.val):
@@ -168,17 +191,33 @@ def _target_splits(task: LabelTask) -> list[Split]:
 def _refuse_without_labels(task: LabelTask) -> None:
     """Refuse what cannot be done without labels, before the work begins."""
     root = task.data.train.root
-    if task.options.min_precision is not None and not task.is_measurable:
+    for flag, wanted, otherwise in (
+        ("--min-precision", task.options.min_precision, "use --min-confidence, whose precision is not verified"),
+        ("--min-negative-precision", task.options.min_negative_precision, "leave the option out"),
+    ):
+        if wanted is None or task.is_measurable:
+            continue
         if task.data.val.truth is not None:
             raise UserError(
-                "--min-precision: the model was trained on these images, so that its precision on them cannot be measured; "
+                f"{flag}: the model was trained on these images, so that its precision on them cannot be measured; "
                 "add --folds 5, or use --witness teacher"
             )
         raise UserError(
-            f"--min-precision: {root} has no fully labelled images to measure a precision on; label some (50 or more) with all "
-            "their labels as the split 'val', or use --min-confidence, whose precision is not verified"
+            f"{flag}: {root} has no fully labelled images to measure a precision on; label some (50 or more) with all "
+            f"their labels as the split 'val', or {otherwise}"
         )
-    if any((split.evaluation_labels == 1).any() for split in _target_splits(task)):
+    is_known = any((split.evaluation_labels == 1).any() for split in _target_splits(task))
+    if (
+        task.options.min_confidence is not None
+        and not task.is_measurable
+        and (task.options.min_confidence > SUREST or not is_known)
+    ):
+        raise UserError(
+            f"--min-confidence {task.options.min_confidence:g}: without fully labelled images no confidence is above "
+            f"{SUREST:g}, and without any label there is none; choose a lower one, or label some images (50 or more) completely "
+            "as the split 'val'"
+        )
+    if is_known:
         return
     if task.uses_teacher and task.run is not None:
         raise UserError(f"{root} has no label to weight two predictors by; choose one with --witness teacher or --witness model")
@@ -192,12 +231,18 @@ def _target(task: LabelTask, scores: Mapping[str, Scores]) -> tuple[FitTarget | 
     labels = labels[rows]
     on = {name: np.concatenate([scores[split.name][name] for split in splits])[rows] for name in scores["val"]}
     if splits[0].truth is not None:
-        rng = np.random.default_rng(seed_for(0, "weighing"))  # another purpose would draw other labels
+        rng = np.random.default_rng(seed_for(0, "weighing"))
         given = task.data.train.observed
         has_unknown = (given == 0).any(1)
         target = complete_fit_target(given[has_unknown] if has_unknown.any() else given, labels, rng)
         count = int(target.to_find)
     else:
+        answered = np.concatenate([_answered(split) for split in splits])[rows]
+        accepted, asked = int((answered & (labels == 1)).sum()), int(answered.sum())
+        if min(accepted, asked - accepted) >= FEW and task.config.train.expected_positives is None:
+            return answered_fit_target(labels, answered), on
+        # An accepted label was chosen by its score: it is no fair draw from its image's labels, and no longer to be found.
+        labels = np.where(answered, np.int8(-1), labels)
         count = int((labels == 1).sum())
         if count == 0:
             return None, on
@@ -207,16 +252,40 @@ def _target(task: LabelTask, scores: Mapping[str, Scores]) -> tuple[FitTarget | 
     return target, on
 
 
-def _fused_proposals(fusion: Fusion, limits: _Limits, confidence: Doubles, scores: Scores, split: Split) -> Proposals:
+def _answered(split: Split) -> Flags:
+    """Return the cells that a person has answered, bool [N, C]: one by one, or with the whole image."""
+    answered = np.zeros(split.observed.shape, bool)
+    for row, column in split.annotations.answers:
+        if column != WHOLE_IMAGE:
+            answered[row, column] = True
+        elif row in split.annotations.complete:
+            answered[row] |= split.observed[row] == -1  # the label that came with the image was not answered
+    return answered
+
+
+def _fused_proposals(
+    fusion: Fusion,
+    confidence: Doubles,
+    scores: Scores,
+    split: Split,
+    propose: float,
+    denied: Flags,
+    doubt: Mapping[str, float],
+) -> Proposals:
+    """Propose labels from the confidence `propose` on, and the absences in `denied` [N, C].
+
+    `doubt` maps each predictor to its greatest confidence alone at which it doubts an observed label.
+    """
     alone = fusion.confidence_alone(scores)
     unknown = split.observed == 0
     doubted = split.observed == 1
     for name, values in alone.items():
-        doubted &= values <= limits.doubt[name]
+        doubted &= values <= doubt[name]
     if len(alone) < 2:
         doubted[:] = False  # one predictor alone does not outweigh an observed label
-    proposed = unknown & (confidence >= limits.propose)
-    return Proposals(confidence, alone, proposed, unknown & (confidence <= limits.deny) & ~proposed, doubted)
+    proposed = unknown & (confidence >= propose)
+    denied = unknown & denied & ~proposed
+    return Proposals(confidence, alone, proposed, denied, doubted, _candidates(confidence, unknown, proposed | denied))
 
 
 def _rule_proposals(task: LabelTask, scores: Scores, split: Split) -> Proposals:
@@ -225,9 +294,7 @@ def _rule_proposals(task: LabelTask, scores: Scores, split: Split) -> Proposals:
         options = task.config.source
         assert isinstance(options, DampOptions)
         values = scores["teacher"].astype(np.float64)
-        rank = np.argsort(np.argsort(-values, axis=1, kind="stable"), axis=1)
-        proposed = (rank < options.top_k) & (values >= options.global_threshold)
-        denied = rank >= values.shape[1] - int(options.negative_fraction * values.shape[1] + 1e-9)
+        proposed = (rank_of_classes(-values) < options.top_k) & (values >= options.global_threshold)
     else:
         assert task.run is not None
         thresholds = read_thresholds(task.run.thresholds, task.data.classes)
@@ -235,7 +302,22 @@ def _rule_proposals(task: LabelTask, scores: Scores, split: Split) -> Proposals:
         values = scores["model"].astype(np.float64)
         if thresholds.calibration is not None:
             values = thresholds.calibration(values)
-        denied = values <= ABSENT
+    denied = least_likely(values, _negative_share(task))
     unknown = split.observed == 0
     nothing = np.zeros(values.shape, bool)
-    return Proposals(values, dict.fromkeys(scores, values), proposed & unknown, denied & ~proposed & unknown, nothing)
+    proposed, denied = proposed & unknown, denied & ~proposed & unknown
+    candidates = _candidates(values, unknown, proposed | denied)
+    return Proposals(values, dict.fromkeys(scores, values), proposed, denied, nothing, candidates)
+
+
+def _candidates(confidence: Doubles, unknown: Flags, settled: Flags) -> Flags:
+    """Return the labels to look at beyond those that are settled: with these, nearly all that are expected to be there.
+
+    The likeliest few of each image are always among them: estimated confidences may all be too low, but their order holds.
+    """
+    ranked = np.sort(confidence[unknown])[::-1]
+    count = int(np.searchsorted(ranked.cumsum(), CANDIDATE_SHARE * ranked.sum())) + 1
+    least = ranked[min(count, len(ranked)) - 1] if len(ranked) else np.inf
+    place = rank_of_classes(-np.where(unknown & ~settled, confidence, -1.0))
+    is_likely = (confidence >= least) & (place < MOST_CANDIDATES)
+    return unknown & ~settled & (is_likely | (place < FEWEST_CANDIDATES))

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.damp.labels import lowest_count
 from aevlp.data.dataset import Labels
 from aevlp.data.prevalence import Floats, hidden_like, informative_rows
 from aevlp.training.calibration import Logistic, fit_logistic, logit, positive_weight_by_scores
@@ -32,30 +33,55 @@ class FitTarget:
 
     positive_weight: Doubles
     cell_weight: Doubles
-    basis: Literal["complete", "estimated"]
+    basis: Literal["complete", "answered", "estimated"]
+    own_weight: Doubles | None = None  # positive weight by the predictors' own estimate, where the user has named another number
 
     @property
     def to_find(self) -> float:
         """The number of labels to find."""
         return float(self.positive_weight.sum())
 
-    def fit(self, features: Doubles) -> Logistic:
+    @property
+    def found(self) -> float:
+        """The number of labels to find by the predictors' own estimate, where there is another one."""
+        return self.to_find if self.own_weight is None else float(self.own_weight.sum())
+
+    def part(self, rows: Flags) -> "FitTarget":
+        """Return the target of some images."""
+        own = None if self.own_weight is None else self.own_weight[rows]
+        return FitTarget(self.positive_weight[rows], self.cell_weight[rows], self.basis, own)
+
+    def fit(self, features: Doubles) -> "Confidence":
         """Fit a regression of the target on features [N, C, F]. Slopes are constrained to be non-negative.
 
         An estimated positive weight stands on observed labels, whose own cells do not count. There the loss is linear: the fit is
         that of unbiased positive-unlabelled learning (du Plessis et al., 2015). It follows too many positives to certainty, so
-        that its confidences are limited.
+        that its confidences are limited. Where the user names a number of labels, those that the predictors do not find may be
+        among the cells with high scores or elsewhere: the confidence is the mean of both readings.
         """
-        fitted = fit_logistic(features, self.positive_weight, self.cell_weight - self.positive_weight, per_class=True)
-        return fitted if self.basis == "complete" else replace(fitted, at_most=SUREST)
+        weights = [self.positive_weight] if self.own_weight is None else [self.positive_weight, self.own_weight]
+        fits = [fit_logistic(features, weight, self.cell_weight - weight, per_class=True) for weight in weights]
+        return Confidence(tuple(fit if self.basis == "complete" else replace(fit, at_most=SUREST) for fit in fits))
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """The mean probability of regressions on the same features."""
+
+    fits: tuple[Logistic, ...]
+
+    def __call__(self, features: Doubles) -> Doubles:
+        """Return the confidence [N, C] of features [N, C, F]."""
+        mean: Doubles = np.mean([fit(features) for fit in self.fits], axis=0)
+        return mean
 
 
 @dataclass(frozen=True)
 class Fusion:
     """Regressions from scores to confidences: of all predictors together, and of each alone."""
 
-    together: Logistic
-    alone: Mapping[str, Logistic]
+    together: Confidence
+    alone: Mapping[str, Confidence]
 
     def confidence(self, scores: Scores) -> Doubles:
         """Return the confidence of all predictors together, float64 [N, C]."""
@@ -73,11 +99,23 @@ def complete_fit_target(observed: Labels, truth: Labels, rng: np.random.Generato
 
 def estimated_fit_target(scores: Scores, observed: Labels, expected_positives: float | None) -> FitTarget:
     """Estimate the labels to find in images of which only some labels [N, C] are observed."""
-    weight = positive_weight_by_scores(_features(scores, tuple(scores)), observed, expected_positives)
-    # An observed label stands for itself and for others; only the others are to be found.
-    known = (observed == 1).sum()
-    hidden = weight * (1 - known / max(weight.sum(), known, 1))
-    return FitTarget(hidden, ((observed == 0) & informative_rows(observed)[:, None]).astype(np.float64), "estimated")
+    features, known = _features(scores, tuple(scores)), (observed == 1).sum()
+
+    def hidden(expected: float | None) -> Doubles:
+        # An observed label stands for itself and for others; only the others are to be found.
+        weight: Doubles = positive_weight_by_scores(features, observed, expected)
+        return weight * float(1 - known / max(weight.sum(), known, 1))
+
+    cells = ((observed == 0) & informative_rows(observed)[:, None]).astype(np.float64)
+    return FitTarget(hidden(expected_positives), cells, "estimated", None if expected_positives is None else hidden(None))
+
+
+def answered_fit_target(observed: Labels, answered: Flags) -> FitTarget:
+    """Return the labels that people have answered, as cells [N, C] to fit confidences to.
+
+    They were chosen by scores, and not by what is there: at a given score, they are like the cells that nobody has answered.
+    """
+    return FitTarget((answered & (observed == 1)).astype(np.float64), answered.astype(np.float64), "answered")
 
 
 def fit_fusion(scores: Scores, target: FitTarget) -> tuple[Fusion, dict[str, Doubles]]:
@@ -91,21 +129,28 @@ def fit_fusion(scores: Scores, target: FitTarget) -> tuple[Fusion, dict[str, Dou
     return Fusion(fitted.pop(TOGETHER), fitted), held_out
 
 
-def greatest_denied(confidence: Doubles, target: FitTarget, precision: float) -> float:
-    """Return the greatest confidence up to which few enough labels are positive that all can be proposed to be absent."""
-    values, wrong, given = _rising(confidence, target)
-    return _last(values, (wrong <= (1 - precision) * given + 1e-9) & (given > 0))
-
-
 def greatest_doubted(confidence: Doubles, target: FitTarget, precision: float) -> float:
-    """Return the greatest confidence of a doubted label: few of the true labels have so little confidence.
+    """Return the greatest confidence of a doubted label; -inf: none is doubted.
 
-    A precision of the absences alone would not do: if labels are rare, nearly all cells can be called absent, true labels too.
+    Few of the true labels have so little confidence, and a share `precision` of the cells with so little is absent. The latter
+    alone would not do: if labels are rare, nearly all cells can be called absent, true labels too.
     """
-    values, wrong, _ = _rising(confidence, target)
-    if not wrong[-1]:
-        return -np.inf
-    return min(_last(values, wrong <= LOWEST * wrong[-1]), greatest_denied(confidence, target, precision))
+    order = np.argsort(confidence.ravel(), kind="stable")
+    values = confidence.ravel()[order]
+    wrong, cells = (weight.ravel()[order].cumsum() for weight in (target.positive_weight, target.cell_weight))
+    is_fine = (wrong <= LOWEST * wrong[-1]) & (wrong <= (1 - precision) * cells + 1e-9) & (cells > 0) & bool(wrong[-1])
+    fine = np.flatnonzero(is_fine & np.append(values[1:] > values[:-1], True))  # along with all that equal it
+    return float(values[fine[-1]]) if len(fine) else -np.inf
+
+
+def rank_of_classes(values: Doubles) -> npt.NDArray[np.intp]:
+    """Return the rank 0..C-1 of each class within its image [N, C], the least value first; equal values keep their order."""
+    return np.argsort(np.argsort(values, axis=1, kind="stable"), axis=1)
+
+
+def least_likely(confidence: Doubles, share: float) -> Flags:
+    """Return the classes with the least confidence of each image [N, C]: DAMP's rule for negative pseudo-labels."""
+    return rank_of_classes(confidence) < lowest_count(share, confidence.shape[1])
 
 
 def _features(scores: Scores, predictors: Sequence[str]) -> Doubles:
@@ -119,19 +164,5 @@ def _held_out(scores: Scores, predictors: Sequence[str], target: FitTarget) -> D
     part = np.arange(len(confidence)) % PARTS
     for k in np.unique(part):
         own, others = part == k, (part != k) | (len(part) == 1)  # a single image is fitted on itself
-        weights = target.positive_weight[others], target.cell_weight[others]
-        confidence[own] = FitTarget(*weights, target.basis).fit(features[others])(features[own])
+        confidence[own] = target.part(others).fit(features[others])(features[own])
     return confidence
-
-
-def _rising(confidence: Doubles, target: FitTarget) -> tuple[Doubles, ...]:
-    """Return (confidences in rising order, the positive weight up to each, the weight of all cells up to each)."""
-    order = np.argsort(confidence.ravel(), kind="stable")
-    weight, cells = (values.ravel()[order].cumsum() for values in (target.positive_weight, target.cell_weight))
-    return confidence.ravel()[order], weight, cells
-
-
-def _last(values: Doubles, is_fine: Flags) -> float:
-    """Return the greatest of rising values that is fine, along with all that equal it; -inf: none is."""
-    fine = np.flatnonzero(is_fine & np.append(values[1:] > values[:-1], True))
-    return float(values[fine[-1]]) if len(fine) else -np.inf

@@ -9,7 +9,6 @@ from aevlp.config.config import Config
 from aevlp.core.errors import UserError, require
 from aevlp.data.load import load
 from aevlp.inference.completion.formats import LabelFile, find_format
-from aevlp.inference.completion.sample import sample_file, write_sample
 from aevlp.inference.model_location import require_same_classes
 from aevlp.inference.options import LabelOptions
 from aevlp.store.location import store_root
@@ -28,13 +27,11 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
     run = None if options.run is None else open_run(Path(options.run))
     if run is not None:
         run.require_model()
-    uses_teacher, uses_model = _predictors(options.witness, run, config)
+    uses_teacher, uses_model = predictors(options.witness, run, config)
     if options.folds is not None and not uses_model:
         raise UserError("--folds: trains models like a run's; name the run with --run, and use it (--witness model or both)")
     format = find_format(out, options.out_format)
     format.check_path(out, options.image_prefix)
-    if sample_file(out).exists():
-        raise UserError(f"--out {out}: {sample_file(out)}, the sample to check, exists; move it away or choose another name")
 
     dataset = load(data, config.data, store_root(config.run.store))
     images = len(dataset.train.names)
@@ -58,12 +55,10 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
     completion = complete(task, accelerator)
     if accelerator.is_main_process:
         format.write(file, completion)
-        if not completion.is_verified:
-            write_sample(file, completion.sample())
     return completion
 
 
-def _predictors(witness: str | None, run: RunFolder | None, config: Config) -> tuple[bool, bool]:
+def predictors(witness: str | None, run: RunFolder | None, config: Config) -> tuple[bool, bool]:
     """Return whether the teacher is used, and whether a model is."""
     has_teacher = config.method.source.name == "damp"
     if witness is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.core.errors import UserError
-from aevlp.core.seeds import seed_for
+from aevlp.core.tables import next_steps
 from aevlp.damp.quality import precision_recall
+from aevlp.data.annotations import Annotations, ScoredCells, ScoreKind, no_scores
 from aevlp.data.dataset import Dataset, Split
 from aevlp.data.images import BadImage, open_rgb
+from aevlp.data.records import LabelRecord, records_of
 from aevlp.inference.completion.claims import Claim, ExpectedClaim
 from aevlp.inference.completion.fusion import Doubles, Flags
-from aevlp.inference.completion.records import Completed, Score
-from aevlp.inference.completion.sample import SAMPLE, sample_file
+from aevlp.training.intervals import Interval
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,16 +42,21 @@ class Proposals:
     denied: Flags
     doubted: Flags
 
-    def scores(self, flags: Flags, row: int, classes: tuple[str, ...], *, rising: bool) -> dict[str, Score]:
-        """Return the scores of an image's flagged labels, by falling or rising confidence."""
-        columns = np.flatnonzero(flags[row])
-        order = np.argsort((1 if rising else -1) * self.confidence[row, columns], kind="stable")
-        return {
-            classes[c]: Score(
-                float(self.confidence[row, c]), {name: float(values[row, c]) for name, values in self.alone.items()}
-            )
-            for c in columns[order]
-        }
+    candidates: Flags
+
+    def cells(self) -> ScoredCells:
+        """Return the flagged cells with their scores."""
+        kinds = (
+            (ScoreKind.PROPOSED, self.proposed),
+            (ScoreKind.PROPOSED_ABSENT, self.denied),
+            (ScoreKind.CANDIDATE, self.candidates),
+            (ScoreKind.DOUBTED, self.doubted),
+        )
+        places = [np.nonzero(flags) for _, flags in kinds]
+        rows, columns = (np.concatenate([place[axis] for place in places]).astype(np.int32) for axis in (0, 1))
+        kind = np.repeat([int(kind) for kind, _ in kinds], [len(place[0]) for place in places]).astype(np.int8)
+        alone = {name: values[rows, columns].astype(np.float32) for name, values in self.alone.items()}
+        return ScoredCells(rows, columns, kind, self.confidence[rows, columns].astype(np.float32), alone)
 
 
 @dataclass(frozen=True)
@@ -66,44 +72,43 @@ class LabelCounts:
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """An image set with its labels completed. Iterating over it gives a `Completed` record per image, split by split."""
+    """An image set with its labels completed. Iterating over it gives a `LabelRecord` per image, split by split."""
 
     data: Dataset
     proposals: Mapping[str, Proposals]
     """Split name -> proposals, for the splits whose labels are incomplete."""
     claim: Claim | str
     """Precision and recall of the new labels, measured or expected; or the reason why nothing can be said about them."""
+    absent_precision: Interval | None
+    """Measured precision of the proposed absences; None: there are none, or it cannot be measured."""
     file: Path
     """The file that the records are written to."""
+    warnings: tuple[str, ...] = ()
+    """Warnings about the predictors: a teacher that does not know the classes, a model that is no better than chance."""
 
     @property
     def _splits(self) -> list[Split]:
         return [split for split in (self.data.train, self.data.val, self.data.test) if split is not None]
 
-    def __iter__(self) -> Iterator[Completed]:
+    def __iter__(self) -> Iterator[LabelRecord]:
         for split in self._splits:
-            for row in range(len(split.names)):
-                yield self._record(split, row)
+            yield from self._records(split)
 
     def __len__(self) -> int:
         return sum(len(split.names) for split in self._splits)
 
-    def _record(self, split: Split, row: int) -> Completed:
-        classes, found = self.data.classes, self.proposals.get(split.name)
-
-        def names(value: int) -> tuple[str, ...]:
-            return tuple(classes[c] for c in np.flatnonzero(split.observed[row] == value))
-
-        return Completed(
-            name=split.names[row],
-            # To anyone else, images held out of an incompletely labelled set are no validation split.
-            split="train" if split.truth is None else split.name,
-            observed=names(1),
-            absent=names(-1),
-            proposed=found.scores(found.proposed, row, classes, rising=False) if found else {},
-            proposed_absent=found.scores(found.denied, row, classes, rising=True) if found else {},
-            doubted=found.scores(found.doubted, row, classes, rising=True) if found else {},
-        )
+    def _records(self, split: Split, rows: Sequence[int] | None = None) -> Iterator[LabelRecord]:
+        """Yield the records of a split's images, or of some of them."""
+        found = self.proposals.get(split.name)
+        known = split.annotations
+        annotations = Annotations(known.complete, known.answers, no_scores() if found is None else found.cells())
+        names, labels = split.names, split.observed
+        if rows is not None:
+            chosen = np.array(rows, np.intp)
+            names, labels, annotations = split.paths.at(chosen).names, labels[chosen], annotations.part(chosen)
+        # To anyone else, images held out of an incompletely labelled set are no validation split.
+        name = "train" if split.truth is None else split.name
+        return records_of(names, [name] * len(names), self.data.classes, labels, annotations)
 
     @cached_property
     def counts(self) -> LabelCounts:
@@ -123,31 +128,26 @@ class Completion:
             f"proposed, {counts.denied / images:.2f} proposed to be absent; {counts.doubted} observed ones are doubted",
             self.claim if isinstance(self.claim, str) else f"{counts.proposed} new labels: {self.claim}",
         ]
+        if counts.denied:
+            known = (
+                "unverified"
+                if self.absent_precision is None
+                else f"precision {self.absent_precision}, measured on the same images"
+            )
+            lines.append(f"{counts.denied} labels proposed to be absent: {known}")
         if self.data.train.truth is not None and (self.data.train.observed == 0).any():
             lines.append(self._against_truth(self.data.train.truth))
+        lines += [f"WARNING: {text}" for text in self.warnings]
         lines.append(f"written: {self.file}")
-        if not self.is_verified:
-            lines.append(
-                f"next: look at the images in {sample_file(self.file)} (a random sample of the new labels) and count how many "
-                "are right; or label 50 or more images completely as the split 'val', and the precision is measured"
-            )
+        lines += self._next() if counts.proposed else []
         return "\n".join(lines)
 
-    @property
-    def is_verified(self) -> bool:
-        """True if nothing was proposed, or its precision was measured."""
-        return not self.counts.proposed or not isinstance(self.claim, ExpectedClaim | str)
-
-    def sample(self) -> list[tuple[str, str, float]]:
-        """Return (image, label, confidence) of new labels, a random sample of at most `SAMPLE` in random order."""
-        cells = [
-            (split.names[row], self.data.classes[column], float(found.confidence[row, column]))
-            for split in self._splits
-            if (found := self.proposals.get(split.name)) is not None
-            for row, column in zip(*np.nonzero(found.proposed), strict=True)
-        ]
-        order = np.random.default_rng(seed_for(0, "sample")).permutation(len(cells))[:SAMPLE]
-        return [cells[index] for index in order]
+    def _next(self) -> list[str]:
+        """Return the next steps: people look at the new labels, and what they say is trained on."""
+        review = next_steps(["review", self.file])
+        if isinstance(self.claim, ExpectedClaim | str):
+            review += "    (its audit measures how many of the new labels are right)"
+        return [review]
 
     def _against_truth(self, truth: npt.NDArray[np.int8]) -> str:
         """Compare the proposals with labels that are known but were hidden; nothing was fitted to them."""
@@ -155,12 +155,9 @@ class Completion:
         precision, recall = (
             "-" if value is None else f"{value:.3f}" for value in precision_recall(found.proposed, observed, truth)
         )
-        labels = found.proposed | (observed == 1)
-        hits = int((labels & there).sum())
         wrong = int((found.denied & there).sum()) / max(int(found.denied.sum()), 1)
         return (
-            f"against the labels that were hidden: proposed labels precision {precision}, recall {recall}; "
-            f"with the observed ones precision {hits / max(labels.sum(), 1):.3f}, recall {hits / max(there.sum(), 1):.3f}; "
+            f"against the labels that were hidden: new labels precision {precision}, recall {recall}; "
             f"{100 * wrong:.2f} % of the absences wrong"
         )
 
@@ -174,7 +171,7 @@ class Completion:
     def _repr_html_(self) -> str:
         """Return the figures and a few images with their proposed labels, for notebooks."""
         figures = "".join(f"<li>{escape(line)}</li>" for line in self.summary().splitlines())
-        samples = "".join(_sample_html(split.paths[row], self._record(split, row)) for split, row in self._samples())
+        samples = "".join(_sample_html(split.paths[row], next(self._records(split, [row]))) for split, row in self._samples())
         return f'<div><ul>{figures}</ul><div style="display:flex;flex-wrap:wrap;gap:12px">{samples}</div></div>'
 
     def _samples(self) -> list[tuple[Split, int]]:
@@ -192,32 +189,28 @@ class Completion:
     def to_pandas(self) -> DataFrame:
         """Return a row per image.
 
-        `observed`, `absent`, `proposed`, `proposed_absent` and `doubted` are lists of names; `confidence` is a dict from the
-        names in the last three to the confidence that the image has the label.
+        `observed`, `accepted`, `rejected`, `proposed`, `proposed_absent`, `candidates` and `doubted` are lists of names;
+        `confidence` is a dict from the names in the last four to the confidence that the image has the label.
         """
         try:
             import pandas
         except ImportError:
             raise UserError("to_pandas needs pandas; install it with pip install pandas") from None
 
-        columns = ("observed", "absent", "proposed", "proposed_absent", "doubted")
+        columns = ("observed", "accepted", "rejected", "proposed", "proposed_absent", "candidates", "doubted")
         rows = [
             {
                 "image": record.name,
                 "split": record.split,
                 **{name: list(getattr(record, name)) for name in columns},
-                "confidence": {
-                    name: score.confidence
-                    for scores in (record.proposed, record.proposed_absent, record.doubted)
-                    for name, score in scores.items()
-                },
+                "confidence": {name: score.confidence for scores in record.scores.values() for name, score in scores.items()},
             }
             for record in self
         ]
         return pandas.DataFrame(rows, columns=["image", "split", *columns, "confidence"])
 
 
-def _sample_html(path: Path, record: Completed) -> str:
+def _sample_html(path: Path, record: LabelRecord) -> str:
     """Return an image, as an inline JPEG, with its observed and proposed labels."""
     try:
         image = open_rgb(path, at_least=THUMBNAIL)
