@@ -20,7 +20,7 @@ from aevlp.core.seeds import seed_for
 from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.text import text_embeddings
-from aevlp.damp.views import ViewSettings
+from aevlp.damp.views import ViewSettings, decode, plan_views
 from aevlp.data.dataset import Rows, Split
 from aevlp.data.fingerprint import Digests
 from aevlp.models.image_settings import IMAGENET_MEAN, IMAGENET_STD
@@ -145,6 +145,13 @@ class ViewEmbeddings:
         """Return (rows [M], embeddings float32 [M, V, K]) of at most `most` evenly spread images in the stored first draw."""
         rows = np.unique(np.linspace(0, len(self.split.names) - 1, most).round().astype(np.intp))
         return rows, torch.from_numpy(self.seen(1, rows).astype(np.float32))
+
+    def boxes(self, epoch: int, row: int) -> list[tuple[float, float, float, float]]:
+        """Return the boxes [V] of an image's views of epoch 1, 2, ..., `draws`, as shares of its width and height."""
+        settings = self.scorer.settings
+        height, width, _ = decode(self.split.paths[row], settings).shape
+        plan = plan_views(settings, epoch - 1, self.split.digests[row], width, height)
+        return [(left / width, top / height, right / width, bottom / height) for left, top, right, bottom in plan.boxes.tolist()]
 
     def labels(self, epoch: int, label: Compute) -> Tensor:
         """Return the labels that `label` computes from the views of epoch 1, 2, ...: int8 [N, C]."""

@@ -9,10 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from aevlp.damp.labels import scores
-from aevlp.damp.views import decode, plan_views
 from aevlp.data.dataset import Labels, Paths, Rows
 from aevlp.reports.evidence import Example, ExampleGrid, Tile
 from aevlp.sources.damp import Damp
@@ -133,31 +130,16 @@ def _confidence(source: Damp, rows: Rows) -> npt.NDArray[np.float32]:
     """Return the mean of the whole image's and the best tile's score of some training images, float32 [M, C]."""
     found = [np.empty((0, len(source.classes)), np.float32)]
     for chunk in chunks_of(len(rows)):
-        views = _scores(source, rows[chunk.start : chunk.stop])
+        views = source.view_scores(source.views, EPOCH, rows[chunk.start : chunk.stop])
         found.append((views[:, 0] + views[:, 1:].max(1)) / 2)
     return np.concatenate(found)
 
 
-def _scores(source: Damp, rows: Rows) -> npt.NDArray[np.float32]:
-    """Return the scores of the views of some training images, float32 [M, V, C]."""
-    embeddings = torch.from_numpy(source.views.seen(EPOCH, rows))
-    whole, tiles = scores(embeddings, source.classes.cpu(), source.options.temperature)
-    return np.concatenate([whole.numpy()[:, None], tiles.numpy()], 1)
-
-
 def _example(source: Damp, split: SplitPredictions, image: int, pseudo: int, row: int, column: int) -> Example:
     """Return the example of a pseudo-label with the teacher's scores of the training image `image` and its tiles."""
-    (views,) = _scores(source, np.array([image]))
+    (views,) = source.view_scores(source.views, EPOCH, np.array([image]))
     tiles = tuple(
         Tile(box, split.classes[top], float(view[top]), float(view[column]))
-        for box, top, view in zip(_boxes(source, image), views.argmax(1), views, strict=True)
+        for box, top, view in zip(source.views.boxes(EPOCH, image), views.argmax(1), views, strict=True)
     )
     return replace(split.example(row, column), pseudo=int(pseudo), tiles=tiles)
-
-
-def _boxes(source: Damp, image: int) -> list[tuple[float, float, float, float]]:
-    """Return the boxes of the views [V] of a training image, as shares of its width and height."""
-    settings, split = source.views.scorer.settings, source.views.split
-    height, width, _ = decode(split.paths[image], settings).shape
-    plan = plan_views(settings, EPOCH - 1, split.digests[image], width, height)
-    return [(left / width, top / height, right / width, bottom / height) for left, top, right, bottom in plan.boxes.tolist()]

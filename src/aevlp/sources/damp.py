@@ -16,11 +16,12 @@ from aevlp.data.prevalence import observed_like
 from aevlp.sources.registry import EpochContext, Source, SourceContext, register_source
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from aevlp.damp.tuning import Tuning
     from aevlp.damp.view_embeddings import ViewEmbeddings
-    from aevlp.data.dataset import Split
+    from aevlp.data.dataset import Rows, Split
 
 log = logging.getLogger("aevlp")
 MOST_TUNED_ON = 5000  # images
@@ -157,6 +158,16 @@ class Damp(Source):
             return final_scores(*both, nothing, local_threshold=options.local_threshold, released_code=self.released_code)[0]
 
         return views.mean_scores(score)
+
+    def view_scores(self, views: ViewEmbeddings, epoch: int, rows: Rows) -> NDArray[np.float32]:
+        """Return the scores of each stored view of some images in epoch 1, 2, ..., float32 [M, V, C]; the first is the whole."""
+        import torch
+
+        from aevlp.damp.labels import scores
+
+        embeddings = torch.from_numpy(views.seen(epoch, rows))
+        whole, tiles = scores(embeddings, self.classes.cpu(), self.options.temperature)
+        return np.concatenate([whole.numpy()[:, None], tiles.numpy()], 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the chosen settings and the text noise: a generator of another version might draw it differently."""
