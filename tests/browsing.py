@@ -1,9 +1,12 @@
 """Pages in a browser: the Chromium that tests use, and what a page asked for and complained of."""
 
 import os
+import time
 
 import pytest
 from playwright.sync_api import Page
+
+PATIENCE = 30.0  # seconds; a busy machine is slow
 
 
 def required_chromium() -> str:
@@ -27,3 +30,11 @@ def complaints(page: Page) -> list[str]:
 def requests(page: Page) -> list[str]:
     """The addresses that the page asked for, in order; those of data: are not among them."""
     return [request.url for request in page.requests()]
+
+
+def wait_until(page: Page, script: str, argument: object = None) -> None:
+    """Wait until a function of JavaScript returns true. Unlike Playwright's own, it works where a page forbids `eval`."""
+    end = time.monotonic() + PATIENCE
+    while not page.evaluate(script, argument):
+        assert time.monotonic() < end, f"never true: {script}"
+        page.wait_for_timeout(20)

@@ -1,19 +1,14 @@
 """The web application: its addresses, its page, and the answers to wrong requests."""
 
-import base64
 import logging
 import socket
 from dataclasses import asdict
-from hashlib import sha256
-from importlib.resources import files
 from typing import Annotated, Any
 
 import torch
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.requests import ClientDisconnect
 
 from aevlp.core.engine import make_accelerator
@@ -25,6 +20,7 @@ from aevlp.inference.predictor import TrainedModel
 from aevlp.inference.serve.server import is_local, serve_until_stopped, url_of
 from aevlp.inference.serve.service import ModelInfo, PredictResponse, Service, model_info
 from aevlp.inference.serve.uploads import FIELD, Refusal, megabytes, read_uploads
+from aevlp.inference.served_page import served_page
 
 log = logging.getLogger("aevlp")
 MOST_REQUESTS = 32  # at once: each may hold the largest request in memory
@@ -121,29 +117,6 @@ async def _refuse_values(request: Request, error: Exception) -> Response:
 
 
 def render_page(info: ModelInfo) -> HTMLResponse:
-    """Return the page for people: one HTML text that needs no other file and may contact only this service."""
-    package = "aevlp.inference.serve"
-    environment = Environment(
-        loader=PackageLoader(package), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    script, own_style = ((files(package) / "templates" / name).read_text("utf-8") for name in ("page.js", "page.css"))
-    style = (files("aevlp.reports") / "templates" / "style.css").read_text("utf-8")  # it looks like the reports
-    text = environment.get_template("page.html.j2").render(
-        about=info,
-        facts=asdict(info),
-        size=megabytes(info.limits.file_bytes),
-        script=Markup(script),
-        style=Markup(style + own_style),
-    )
-    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; img-src blob: data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    headers = {
-        "Content-Security-Policy": policy,
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
-        "Cache-Control": "no-cache",  # the next model may be served at the same address
-    }
-    return HTMLResponse(text, headers=headers)
+    """Return the page for people."""
+    size = megabytes(info.limits.file_bytes)
+    return served_page("aevlp.inference.serve", "page", images="blob: data:", about=info, facts=asdict(info), size=size)
