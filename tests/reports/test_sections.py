@@ -115,7 +115,7 @@ def test_warnings_stand_above_the_first_figure(tmp_path, image):
     (warning,) = page.all("p", class_="warning")
     assert warning.text == f"Warning. {warned}"
     assert page.text.index(warned) < page.text.index("reaches an mAP")
-    assert "its validation mAP is 16.2, that of chance is 16.9 and that of its teacher alone 41.5." in page.text
+    assert "Its validation mAP is 16.2; chance has 16.9 and the teacher alone 41.5." in page.text
     assert not read(write_run(tmp_path / "good", evidence(CLASSES, image))).all("p", class_="warning")
 
 

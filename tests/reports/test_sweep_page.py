@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -18,7 +19,7 @@ def swept(tmp_path):
     made = evidence(CLASSES, picture(tmp_path / "x.jpg"))
 
     def make(figures, choices=None, **changes):
-        methods = list(dict.fromkeys(name.split("-")[0] for name in figures))
+        methods = list(dict.fromkeys(re.split(r"-(?=\w+\.)", name)[0] for name in figures))
         sweep = Sweep("default", methods, choices or {})
         outcomes: list[tuple[Trial, Outcome]] = []
         for trial in sweep.trials(max(map(len, figures.values()))):
@@ -28,12 +29,12 @@ def swept(tmp_path):
                 continue
             run = RunFolder(tmp_path / "sweep" / trial.name)
             run.path.mkdir(parents=True, exist_ok=True)
-            lines = history(3 + trial.seed, pseudo=trial.method == "aevlp")
+            lines = [] if trial.method == "zero-shot" else history(3 + trial.seed, pseudo=trial.method == "aevlp")
             (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
             run.report.write_text("a report")
             per_class = {name: value + 10 * c for c, name in enumerate(CLASSES)}
             mine = {"method": trial.method, "mAP": value, "mAP_present": value, "per_class_AP": per_class, **changes}
-            outcomes.append((trial, result(made, lines, **mine)))
+            outcomes.append((trial, result(made, lines or history(1), **mine)))
         file = write_compare_report(tmp_path / "sweep", sweep, outcomes, data=tmp_path / "photos")
         return parsed(file.read_text()), file
 
@@ -58,6 +59,13 @@ def test_settings_are_ranked_by_the_mean_of_their_seeds(swept):
     assert page.all("h1")[0].text == "4 methods on photos"
     assert len(section(page, "charts").all("figure")) == 2
     assert [item.text.strip() for item in page.all("ul", class_="legend")[0].all("li")] == ["full", "aevlp", "gr", "an"]
+
+
+def test_methods_without_epochs_have_no_curve(swept):
+    page, _ = swept({"zero-shot": [50.0], "gr": [60.0]})
+    assert [item.text.strip() for item in page.all("ul", class_="legend")[0].all("li")] == ["gr"]
+    page, _ = swept({"zero-shot": [50.0]})
+    assert len(section(page, "charts").all("figure")) == 1
 
 
 def test_every_run_has_a_link_to_its_own_report(swept):

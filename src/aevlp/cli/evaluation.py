@@ -1,4 +1,4 @@
-"""Arguments that `eval` and `thresholds` share: a trained run, an image set and one of its splits."""
+"""Arguments that `eval`, `thresholds` and `rounds` share: a trained run, an image set and one of its splits."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def add_arguments(parser: Parser, *, split: str) -> None:
     """Add RUN, DATA, the split, and the options for reading images and computing."""
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
     parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+    add_options(parser, split=split)
+
+
+def add_options(parser: Parser, *, split: str) -> None:
+    """Add the split, and the options for reading images and computing."""
     parser.add_argument("--split", choices=["train", "val", "test"], default=split, help=f"part of it (default: {split})")
     features = [option for option in options_of("model", ModelOptions) if option.key == FEATURES]
     for option in [*options_of("data", DataOptions), *features, *options_of("", EngineOptions)]:
@@ -35,10 +40,10 @@ def add_arguments(parser: Parser, *, split: str) -> None:
 
 
 class RunArguments:
-    """The run and the options of `eval` or `thresholds`: the user's, the run's, or the defaults."""
+    """The run and the options of a command that evaluates it: the user's, the run's, or the defaults."""
 
-    def __init__(self, given: Namespace) -> None:
-        self.run, self.data, self.split = open_run(given.run), given.data, given.split
+    def __init__(self, given: Namespace, run: Path | None = None) -> None:
+        self.run, self.data, self.split = open_run(run or given.run), given.data, given.split
         in_run = read_recipe(self.run.config)
         kept = {key: value for key, value in in_run.items() if key.startswith("thresholds.") or key in KEPT}
         self.values = {**kept, **vars(given)}

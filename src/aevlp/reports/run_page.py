@@ -9,7 +9,7 @@ import numpy as np
 
 from aevlp.config.methods import find_method
 from aevlp.core.errors import UserError
-from aevlp.core.files import write_text
+from aevlp.core.files import read_json, write_text
 from aevlp.core.progress import duration
 from aevlp.reports import charts
 from aevlp.reports.charts import History
@@ -55,11 +55,13 @@ def write_report(run: RunFolder) -> Path:
     thresholds = read_thresholds(run.thresholds, evidence.classes)
     history = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     config = run.config.read_text(encoding="utf-8", errors="replace")
-    write_text(run.report, _page(result, history, evidence, thresholds, config))
+    before = read_json(run.rounds).get("verdict") if run.rounds.is_file() else None
+    write_text(run.report, _page(result, history, evidence, thresholds, config, before))
     return run.report
 
 
-def _page(result: Result, history: History, evidence: Evidence, thresholds: Thresholds, config: str) -> str:
+def _page(result: Result, history: History, evidence: Evidence, thresholds: Thresholds, config: str, before: str | None) -> str:
+    """Return the page; `before` is the sentence about the comparison with the run before a review."""
     drawings, descriptions = _charts(result, history, evidence, thresholds)
     return render_page(
         "run.html.j2",
@@ -70,6 +72,8 @@ def _page(result: Result, history: History, evidence: Evidence, thresholds: Thre
         labels_basis=_labels_basis(result, thresholds),
         threshold_head="threshold" if thresholds.basis == "complete" else "threshold, estimated",
         warnings=result.get("warnings") or [],
+        answers=result.get("answers"),
+        before=before,
         baselines=result.get("baselines") or {},
         evidence=evidence,
         split=SPLIT_NAMES[evidence.split],

@@ -72,6 +72,7 @@ def write_compare_report(out: Path, sweep: Sweep, outcomes: Sequence[tuple[Trial
     is_complete = all(result.get("val_labels", "complete") == "complete" for setting in done for result in setting.results)
     observed = "" if key == "mAP" or is_complete else " of observed labels"
     classes = _compare_classes(ranked[:MOST_COLUMNS])
+    trained = [setting for setting in ranked if any(epochs for epochs, _ in setting.val_mAP)]  # zero-shot methods have no epochs
     page = render_page(
         "sweep.html.j2",
         title=f"{len(settings)} {'settings' if sweep.varied else 'methods'} on {data.resolve().name}",
@@ -90,8 +91,9 @@ def write_compare_report(out: Path, sweep: Sweep, outcomes: Sequence[tuple[Trial
         failures=[(trial.name, outcome.line) for trial, outcome in outcomes if isinstance(outcome, Failure)],
         seeds_chart=charts.seeds_per_setting("seeds", shown, label=f"{split} mAP{observed}, %") if shown else None,
         hidden=max(len(ranked) - MOST_SETTINGS, 0),
-        validation_chart=charts.validation_curves("courses", [setting.val_mAP for setting in ranked]) if ranked else None,
+        validation_chart=charts.validation_curves("courses", [setting.val_mAP for setting in trained]) if trained else None,
         ranked=ranked,
+        trained=trained,
         distinct=DISTINCT,
         classes=classes[:MOST_CLASSES],
         others=max(len(classes) - MOST_CLASSES, 0),

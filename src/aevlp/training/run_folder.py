@@ -61,6 +61,11 @@ class RunFolder:
         return self.path / "report.html"
 
     @property
+    def rounds(self) -> Path:
+        """The figures of the comparison with the run before (`aevlp rounds`); the page is beside it."""
+        return self.path / "rounds.json"
+
+    @property
     def card(self) -> Path:
         """The model card."""
         return self.model / "README.md"
