@@ -213,7 +213,8 @@ def test_incomplete_labels_make_validation_a_lower_bound(capsys, tmp_path, small
     assert result["mAP"] is None
     assert result["labels"] is None
     own = result["labels_on_val"]
-    said = f"macro F1 {own['macro_F1']:.2f} on val, estimated for {own['labels_per_image']:.2f} labels per image"
+    where = "val, the images that they were fitted on"
+    said = f"macro F1 {own['macro_F1']:.2f} on {where}, estimated for {own['labels_per_image']:.2f} labels per image"
     assert f"{said} ({own['macro_F1_at_half']:.2f} at 0.5)" in answer.out
     assert json.loads((tmp_path / "run" / "thresholds.json").read_text())["basis"] == "estimated"
     assert result["val_labels"] == "incomplete"

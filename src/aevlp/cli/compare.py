@@ -54,7 +54,7 @@ def print_outcomes(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], out:
     show(results_table(sweep, outcomes, title=title, caption=caption))
     done = [(trial, outcome) for trial, outcome in outcomes if not isinstance(outcome, Failure)]
     if warned := [trial.name for trial, outcome in done if outcome.get("warnings")]:
-        show(f"warning: not better than chance, or than the teacher alone: {first_few(warned, 5)}; see the report")
+        show(f"warning: there are warnings about {first_few(warned, 5)}; the report has their texts")
     exit_on_failures(((trial.name, outcome) for trial, outcome in outcomes), "trainings")
     trained = [pair for pair in done if pair[0].config.method.loss is not None]
     if rivals := [pair for pair in trained if not pair[0].config.method.needs_truth] or trained:

@@ -30,6 +30,7 @@ def thresholds(argv: Sequence[str]) -> None:
     write_thresholds(run, fitted)
     write_card(run)
     show(evaluation_table(asked.found, asked.split, asked.classes, fitted, arguments.expected_positives))
+    show("these are figures of the images that the thresholds were fitted on; aevlp eval has those of others")
     if fitted.measured_precision is not None:
         show(f"precision of the labels above them: {fitted.measured_precision}, measured with each image left out of the fit")
     page = [["report", run.path]] if run.report.is_file() else []

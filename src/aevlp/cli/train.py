@@ -55,13 +55,14 @@ def _summary(result: dict[str, Any], out: Path, data: Path) -> str:
         half = f"{found['macro_F1_at_half']:.2f} at 0.5"
         if basis == "estimated":
             basis += f" for {found['labels_per_image']:.2f} labels per image"
-        lines.append(f"labels by thresholds: macro F1 {found['macro_F1']:.2f} on {split}, {basis} ({half})")
-    warnings = result.get("warnings") or []
-    lines += [f"WARNING: {text}" for text in warnings]
+        fitted = "" if split == "test" else ", the images that they were fitted on"
+        lines.append(f"labels by thresholds: macro F1 {found['macro_F1']:.2f} on {split}{fitted}, {basis} ({half})")
+    lines += [f"WARNING: {text}" for text in result.get("warnings") or ()]
     report = RunFolder(out).report
     content = "model and figures" if result["epochs"] else "figures"
     lines.append(f"{content}: {out}{f'; report: {report}' if report.is_file() else ''}")
     use = [["predict", out, "PATH"], ["label", data, "--run", out, "--out", "completed.csv"]]
     if not result["epochs"]:
         use = [["label", data, "--recipe", RunFolder(out).config, "--out", "completed.csv"]]
-    return "\n".join([*lines, next_steps(*([["check", data]] if warnings else use))])
+    is_bad = False in (baselines.get("beats_chance"), baselines.get("beats_teacher"))
+    return "\n".join([*lines, next_steps(*([["check", data]] if is_bad else use))])
