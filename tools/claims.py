@@ -1,11 +1,12 @@
 """Coverage: do the figures that aevlp prints about itself hold on image sets like a user's?
 
-    python -m tools.claims --world demo-run/world --teacher demo --sets 30 --out claims          # scenes of the demo
-    python -m tools.claims --world voc2012-224 --teacher lit:teacher --features resnet50.npz ...    # photos
+    python -m tools.claims run --world demo-run/world --name demo --teacher demo --sets 30 --out claims
+    python -m tools.claims run --world voc2012-224 --name voc --teacher lit:teacher --features resnet50.npz --train --out claims
+    python -m tools.claims table claims/claims.jsonl
 
-Draws image sets from a fully labelled one: 8 to 20 classes, 200 to 2,000 images with one label each, with or without 50 to 200
-fully labelled images. On each it runs `aevlp.train` and `aevlp.label`, compares what they claim with the labels that were hidden,
-and writes a line for each to `claims.jsonl`.
+`run` draws image sets from a fully labelled one: 8 to 20 classes, 200 to 2,000 images with one label each, with or without 50 to
+200 fully labelled images. On each it runs `aevlp.label` and, if asked, `aevlp.train`, compares what they claim with the labels
+that were hidden, and writes a line for each claim to `claims.jsonl`. `table` sums up such files.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import csv
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 import aevlp
+from aevlp.config.run_options import ThresholdOptions
 from aevlp.core.processes import EngineOptions
 from aevlp.core.seeds import seed_for
 from aevlp.data.dataset import ImageTable
@@ -32,11 +34,12 @@ from aevlp.inference.completion.result import Completion
 from aevlp.inference.evaluation import evaluate_run
 from aevlp.training.evaluate import label_metrics
 from aevlp.training.run_folder import RunFolder
-from aevlp.training.thresholds import read_thresholds
+from aevlp.training.thresholds import read_thresholds, thresholds_for
 
 CLASSES, IMAGES, COMPLETE = (8, 20), (200, 2000), (50, 200)
 TESTED = 1000  # images that thresholds are judged on
-PRECISION = 0.9
+PRECISION, ABSENT_PRECISION = 0.9, 0.99
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,14 @@ class UserSet:
         return folder
 
 
-def draw_set(table: ImageTable, seed: int, most_classes: int) -> UserSet:
+def draw_set(table: ImageTable, seed: int, most_classes: int, complete_images: tuple[int, int] = COMPLETE) -> UserSet:
     """Draw a set. Every other one has fully labelled images; every third one was collected class by class."""
     rng = np.random.default_rng(seed_for(seed, "claims"))
     count = int(rng.integers(CLASSES[0], min(CLASSES[1], most_classes) + 1))
     columns = np.sort(rng.choice(len(table.classes), count, replace=False))
     labels = table.labels[:, columns] == 1
     pool = rng.permutation(np.flatnonzero(labels.any(1)))
-    complete = int(rng.integers(*COMPLETE)) if seed % 2 == 0 else 0
+    complete = int(rng.integers(*complete_images)) if seed % 2 == 0 else 0
     tested = min(TESTED, len(pool) // 3)
     wanted = int(np.exp(rng.uniform(*np.log(IMAGES))))
     test, val, rest = pool[:tested], pool[tested : tested + complete], pool[tested + complete :]
@@ -96,44 +99,61 @@ def draw_set(table: ImageTable, seed: int, most_classes: int) -> UserSet:
 
 
 def true_figures(done: Completion, drawn: UserSet) -> dict[str, float]:
-    """Return the true precision and recall of the new labels of training images, and their number."""
+    """Return the true precision and recall of the new labels of training images, and of the labels proposed to be absent."""
     classes = np.array([drawn.table.classes[c] for c in drawn.columns])
     truth = {PurePath(drawn.table.names[row]).name: set(classes[own]) for row, own in zip(drawn.train, drawn.truth, strict=True)}
-    hits = count = hidden = 0
+    hits = new = hidden = absent = wrong = 0
     for record in done:
         if record.split == "train":
             to_find = truth[PurePath(record.name).name] - set(record.observed)
-            hidden, count, hits = hidden + len(to_find), count + len(record.proposed), hits + len(to_find & set(record.proposed))
-    return {"new": count, "precision": hits / count if count else np.nan, "recall": hits / hidden if hidden else np.nan}
+            hidden, new, hits = hidden + len(to_find), new + len(record.proposed), hits + len(to_find & set(record.proposed))
+            absent, wrong = absent + len(record.proposed_absent), wrong + len(to_find & set(record.proposed_absent))
+    return {
+        **{"new": new, "precision": hits / new if new else np.nan, "recall": hits / hidden if hidden else np.nan},
+        **{"absent": absent, "absent_precision": 1 - wrong / absent if absent else np.nan},
+    }
 
 
 def claimed(done: Completion) -> dict[str, Any]:
-    """Return the claim about the new labels."""
+    """Return the claims about the new labels and about the absences."""
+    absent = done.absent_precision
+    about_absences = {} if absent is None else {"absent_low": absent.low, "absent_high": absent.high}
     match done.claim:
         case MeasuredClaim(_, precision, recall):
             return {
                 **{"basis": "measured", "claimed": precision.value, "low": precision.low, "high": precision.high},
-                **{"recall_low": recall.low, "recall_high": recall.high},
+                **{"recall_low": recall.low, "recall_high": recall.high, **about_absences},
             }
         case ExpectedClaim(precision=value, low=low, high=high):
             return {"basis": "unverified", "claimed": value, "low": low, "high": high}
         case reason:
-            return {"basis": str(reason).partition(":")[0]}
+            return {"basis": str(reason).partition(":")[0], **about_absences}
 
 
 def threshold_figures(run: RunFolder, data: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the macro F1 on test images at 0.5, at one threshold for all classes, and at a threshold per class."""
+    """Return the macro F1 on test images at 0.5, at one threshold for all classes, and at a threshold per class.
+
+    Where precision can be measured, also return that of thresholds which aim at it: as measured, and as it is on test images.
+    """
     how: dict[str, Any] = {"features": args.features, "workers": 2, "store": args.store}
-    found = evaluate_run(run, data, "test", options=DataOptions(), engine=EngineOptions(), **how)
-    thresholds = read_thresholds(run.thresholds, found.classes)
-    given = {"half": found.found >= 0.5, "common": found.found >= thresholds.overall, "per_class": thresholds.above(found.found)}
-    positive = found.split.evaluation_labels == 1
-    return {"basis": thresholds.basis, **{name: label_metrics(each, positive).macro_F1 for name, each in given.items()}}
+    val, test = (
+        evaluate_run(run, data, split, options=DataOptions(), engine=EngineOptions(), **how) for split in ("val", "test")
+    )
+    thresholds = read_thresholds(run.thresholds, test.classes)
+    given = {"half": test.found >= 0.5, "common": test.found >= thresholds.overall, "per_class": thresholds.above(test.found)}
+    positive = test.split.evaluation_labels == 1
+    figures = {"basis": thresholds.basis, **{name: label_metrics(each, positive).macro_F1 for name, each in given.items()}}
+    if val.split.truth is not None:
+        aimed = thresholds_for(val.split, val.classes, val.found, ThresholdOptions(aim="precision", precision=PRECISION), None)
+        assert aimed.measured_precision is not None
+        figures |= {"low": aimed.measured_precision.low, "high": aimed.measured_precision.high}
+        figures |= {"precision": label_metrics(aimed.above(test.found), positive).precision / 100}
+    return figures
 
 
 def run_set(table: ImageTable, seed: int, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Train and label on one set; return a row for each claim."""
-    drawn = draw_set(table, seed, args.classes)
+    drawn = draw_set(table, seed, args.classes, tuple(args.complete))
     data = drawn.write(args.out / "sets" / f"{args.name}-{seed}")
     options = {"damp.grid": args.grid, "damp.draws": 1, "damp.temperature": args.temperature, "report": False}
     common: dict[str, Any] = {"teacher": args.teacher, "store": args.store}
@@ -147,7 +167,7 @@ def run_set(table: ImageTable, seed: int, args: argparse.Namespace) -> list[dict
         how: dict[str, Any] = {"recipe": "demo", "observe": "given", "epochs": 4}
         if args.features:
             how, options = {}, {**options, "features": args.features}
-        result = aevlp.train(data, run, **common, **how, options=options, overwrite=True)
+        result = aevlp.train(data, run, method=args.method, **common, **how, options=options, overwrite=True)
         rows.append({**about, "what": "thresholds", "test_mAP": result["mAP"], **threshold_figures(RunFolder(run), data, args)})
     label_options = {key: value for key, value in options.items() if key.startswith("damp.")}
     tried: list[tuple[str, dict[str, Any]]] = [("label", {})]
@@ -157,8 +177,7 @@ def run_set(table: ImageTable, seed: int, args: argparse.Namespace) -> list[dict
         tried += [(f"{name}, folds", {**values, "run": run, "folds": 3}) for name, values in tried]
     for number, (what, values) in enumerate(tried):
         out = args.out / "files" / f"{args.name}-{seed}-{number}.jsonl"
-        for path in (out, out.with_name(f"{out.stem}-sample.csv")):
-            path.unlink(missing_ok=True)
+        out.unlink(missing_ok=True)
         if "run" not in values:
             values = {**common, "options": label_options, **values}
         done = aevlp.label(data, out, **values)
@@ -166,10 +185,81 @@ def run_set(table: ImageTable, seed: int, args: argparse.Namespace) -> list[dict
     return rows
 
 
+def inside(rows: Sequence[Row], figure: str, low: str, high: str) -> str:
+    """Return in how many rows the true figure lies inside its interval."""
+    known = [row for row in rows if low in row and row[figure] is not None and not np.isnan(row[figure])]
+    return f"{sum(row[low] <= row[figure] <= row[high] for row in known)} of {len(known)}"
+
+
+def claims_line(name: str, rows: Sequence[Row]) -> str:
+    """Return a line of the table of claims."""
+    measured = [row for row in rows if row["basis"] == "measured"]
+    asked = [row for row in rows if row["what"].startswith("min-precision")]
+    proposed = [row for row in asked if row["new"]]
+    kept = sum(row["precision"] >= PRECISION for row in proposed)
+    sets, width = len({(row["set"], row["seed"]) for row in rows}), [row["high"] - row["low"] for row in measured]
+    absences = [row for row in rows if "absent_low" in row and not row["what"].startswith("min-precision")]
+    cells = (
+        *(name, sets, inside(measured, "precision", "low", "high"), inside(measured, "recall", "recall_low", "recall_high")),
+        *(f"{np.mean(width):.2f}" if width else "-", f"{len(asked)}, {len(proposed)}, {kept}"),
+        f"{inside(absences, 'absent_precision', 'absent_low', 'absent_high')}",
+        f"{sum(row['absent_precision'] >= ABSENT_PRECISION for row in absences)} of {len(absences)}",
+    )
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def unverified_line(name: str, rows: Sequence[Row]) -> str:
+    """Return a line of the table of claims without complete labels."""
+    claims = [row for row in rows if row["basis"] == "unverified"]
+    absences = [row["absent_precision"] for row in rows if row["absent"]]
+    mean = {key: f"{np.mean([row[key] for row in claims]):.2f}" if claims else "-" for key in ("claimed", "precision")}
+    cells = (
+        *(name, len(rows), len(claims), mean["claimed"], mean["precision"], inside(claims, "precision", "low", "high")),
+        *(f"{np.mean(absences):.4f}" if absences else "-", f"{sum(p >= ABSENT_PRECISION for p in absences)} of {len(absences)}"),
+    )
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def thresholds_line(name: str, rows: Sequence[Row]) -> str:
+    """Return a line of the table of thresholds."""
+    figures = {key: [row[key] for row in rows] for key in ("half", "common", "per_class")}
+    best = np.mean([row["per_class"] >= max(row["half"], row["common"]) for row in rows])
+    gain = np.array(figures["per_class"]) - np.array(figures["half"])
+    aimed = inside(rows, "precision", "low", "high") if "low" in rows[0] else "-"
+    cells = (
+        *(name, len(rows), *(f"{np.mean(values):.1f}" for values in figures.values())),
+        *(f"{gain.mean():+.1f} ± {1.96 * gain.std() / max(len(gain), 1) ** 0.5:.1f}", f"{100 * best:.0f} %", aimed),
+    )
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table(files: Sequence[Path]) -> str:
+    """Return the tables, in Markdown, of the rows in these files."""
+    rows: list[Row] = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    names = sorted({row["set"] for row in rows})
+
+    def lines(make: Callable[[str, Sequence[Row]], str], chosen: Sequence[Row]) -> list[str]:
+        groups = [(name, [row for row in chosen if row["set"] == name]) for name in names] + [("all", list(chosen))]
+        return [make(name, group) for name, group in groups if group]
+
+    labels = [row for row in rows if row["what"] != "thresholds"]
+    fitted = [row for row in rows if row["what"] == "thresholds"]
+    found = [
+        "precision, recall and absences with fully labelled images",
+        *lines(claims_line, [r for r in labels if r["complete"]]),
+    ]
+    found += ["without fully labelled images", *lines(unverified_line, [r for r in labels if not r["complete"]])]
+    for basis in ("estimated", "complete"):
+        found += [f"thresholds, {basis}", *lines(thresholds_line, [row for row in fitted if row["basis"] == basis])]
+    return "\n".join(found)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the sets and append their rows to `claims.jsonl`."""
+    """Run sets and append their rows to `claims.jsonl`, or print the tables of such files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("table").add_argument("files", type=Path, nargs="+")
+    add = commands.add_parser("run").add_argument
     add("--world", type=Path, required=True, help="a fully labelled image set")
     add("--name", required=True, help="name of these sets in the table")
     add("--teacher", required=True)
@@ -177,18 +267,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--features", help="a .npz of features; without it the demo's backbone is trained")
     add("--grid", type=int, default=2, help="tiles per side: few are faster, and claims must hold for any")
     add("--classes", type=int, default=20, help="most classes in a set")
+    add("--complete", type=int, nargs=2, default=COMPLETE, metavar=("LEAST", "MOST"), help="fully labelled images of a set")
+    add("--step", type=int, default=1, help="difference between the seeds of two sets: 2 leaves out those without such images")
     add("--train", action="store_true", help="also train, for thresholds and out-of-fold models")
+    add("--method", default="aevlp", help="method to train")
     add("--first", type=int, default=0, help="seed of the first set")
     add("--sets", type=int, default=20)
     add("--store", default=None)
     add("--out", type=Path, required=True)
     args = parser.parse_args(argv)
+    if args.command == "table":
+        print(table(args.files))
+        return
     logging.basicConfig(level=logging.WARNING)
-    table = read(args.world, None)
+    images = read(args.world, None)
     args.out.mkdir(parents=True, exist_ok=True)
     with (args.out / "claims.jsonl").open("a") as file:
-        for seed in range(args.first, args.first + args.sets):
-            for row in run_set(table, seed, args):
+        for seed in range(args.first, args.first + args.step * args.sets, args.step):
+            for row in run_set(images, seed, args):
                 file.write(json.dumps(row, default=float) + "\n")
                 file.flush()
 
