@@ -165,7 +165,8 @@ def train_epoch(learning: Learning, epoch: int) -> float:
     # Dropout and the like draw from the global generator: seed it by position, so that a resumed run draws the same.
     torch.manual_seed(seed_for(config.run.seed, "dropout", epoch, accelerator.process_index))
     model.train()
-    losses, seen = [], 0
+    # One tensor for all steps: a small one kept after each step would hold the freed memory of the step in pieces.
+    losses, seen = torch.zeros(-(-len(labels) // config.train.batch_size), device=accelerator.device), 0
     with progress(f"epoch {epoch} of {config.train.epochs}", len(labels)) as advance:
         for index, shown in learning.batches:
             logits = model(shown)
@@ -181,12 +182,12 @@ def train_epoch(learning: Learning, epoch: int) -> float:
             accelerator.backward(total * accelerator.num_processes)
             optimizer.step()
             optimizer.zero_grad()
-            losses.append(value.detach() + accelerator.reduce(penalty.detach(), reduction="mean"))
+            losses[seen // config.train.batch_size] = value.detach() + accelerator.reduce(penalty.detach(), reduction="mean")
             seen += count
             advance(count)
     for buffer in model.buffers():  # each process has its own running statistics: all take those of the first
         broadcast(buffer)
-    return float(torch.stack(losses).mean())
+    return float(losses.mean())
 
 
 def _global_batch(logits: Tensor, index: Tensor, count: int, accelerator: Accelerator) -> tuple[Tensor, Tensor]:
