@@ -5,16 +5,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from aevlp.training.calibration import (
-    Calibration,
-    Logistic,
-    fit_calibration,
-    fit_logistic,
-    from_json,
-    logit,
-    reliability,
-    sigmoid,
-)
+from aevlp.data.regression import Logistic, fit_logistic, logit, sigmoid
+from aevlp.training.calibration import Calibration, fit_calibration, from_json, reliability
 
 
 def said_and_true(slope: float, offset: float, images: int = 3000, classes: int = 5, seed: int = 0):

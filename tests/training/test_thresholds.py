@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aevlp.config.run_options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
-from aevlp.training.calibration import sigmoid
+from aevlp.data.regression import sigmoid
 from aevlp.training.thresholds import Thresholds, as_json, fit_thresholds, read_thresholds, threshold
 
 AIMS: tuple[Aim, ...] = ("f1", "precision", "count")

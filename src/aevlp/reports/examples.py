@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.data.dataset import Labels, Paths, Rows
+from aevlp.data.regression import logit
 from aevlp.reports.evidence import Example, ExampleGrid, Tile
 from aevlp.sources.damp import Damp
 from aevlp.store.packs import chunks_of
-from aevlp.training.calibration import logit
 
 Floats = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]

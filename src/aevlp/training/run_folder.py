@@ -161,7 +161,8 @@ class RunFolder:
 
     def tuned(self, config: Config) -> Config:
         """Return the configuration with the options that this run has tuned, so that they are not tuned again."""
-        chosen = {key.removeprefix("damp."): value for key, value in ((self.read_result() or {}).get("chosen") or {}).items()}
+        found = (self.read_result() or {}).get("chosen") or {}
+        chosen = {key.removeprefix("damp."): value for key, value in found.items() if key.startswith("damp.")}
         options: Any = config.source
         would_tune = getattr(options, "tune", False)
         return replace(config, source=replace(options, **chosen, tune=False)) if chosen and would_tune else config

@@ -20,14 +20,8 @@ from aevlp.core.files import write_json
 from aevlp.core.seeds import seed_for
 from aevlp.data.dataset import Labels, Split
 from aevlp.data.prevalence import Floats, informative_rows
-from aevlp.training.calibration import (
-    Calibration,
-    fit_calibration,
-    from_json,
-    logit,
-    positive_weight_by_scores,
-    sigmoid,
-)
+from aevlp.data.regression import logit, positive_weight_by_scores, sigmoid
+from aevlp.training.calibration import Calibration, fit_calibration, from_json
 from aevlp.training.intervals import ImageBootstrap, Interval
 from aevlp.training.run_folder import RunFolder
 

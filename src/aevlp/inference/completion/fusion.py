@@ -15,7 +15,7 @@ import numpy.typing as npt
 from aevlp.damp.labels import lowest_count
 from aevlp.data.dataset import Labels
 from aevlp.data.prevalence import Floats, hidden_like, informative_rows
-from aevlp.training.calibration import Logistic, fit_logistic, logit, positive_weight_by_scores
+from aevlp.data.regression import Logistic, fit_logistic, logit, positive_weight_by_scores
 
 Flags = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
