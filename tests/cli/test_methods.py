@@ -34,7 +34,7 @@ def result_of(run: Path) -> dict:
 
 @pytest.mark.parametrize("method", [*METHODS, *COMBINED, *BOOSTED])
 def test_every_method_trains_and_its_model_is_found_again(capsys, world, plain, tmp_path, method):
-    asks = any(word in method for word in ("aevlp", "vlpl", "damp", "zero-shot"))
+    asks = any(word in method for word in ("aevlp", "consensus", "vlpl", "damp", "zero-shot"))
     words = [*plain, "--method", method, "--epochs", "2", *(TEACHER if asks else [])]
     answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *words)
     assert answer.code == 0, answer.err
@@ -130,7 +130,7 @@ def test_methods_are_listed_with_their_options_and_papers(capsys):
     for name, method in METHODS.items():
         assert f"│ {name}" in listed
         assert method.summary
-        assert method.paper or name in ("full",)
+        assert method.paper or name in ("full", "consensus")
     one = aevlp(capsys, "methods", "boostlu+em", "--recipe", "coco").out
     assert "loss.alpha 0.1" in " ".join(one.split())
     assert "boostlu.factor" in one

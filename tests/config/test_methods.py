@@ -51,6 +51,6 @@ def test_the_names_of_sources_heads_and_sections_do_not_clash():
 
 def test_the_expected_number_of_positives_is_asked_for_where_it_is_used():
     wanting = {name for name, method in METHODS.items() if method.wants_expected_positives}
-    assert wanting == {"aevlp", "role", "smile", "epr"}
+    assert wanting == {"aevlp", "consensus", "role", "smile", "epr"}
     assert find_method("bce+random").wants_expected_positives
     assert not find_method("bce+damp").wants_expected_positives

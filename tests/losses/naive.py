@@ -181,6 +181,17 @@ def smile(logits, observed, soft, *, mu, rate, expected_positives):
     return mean_of_cells(cell, logits, observed, soft)
 
 
+def soft_gpr(logits, observed, soft, *, lambda1, lambda2, eta, expected_positives, **robust):
+    def cell(p, y, k):
+        if y == 1:
+            return -log(p)
+        v = exp(-((p - robust["mu"]) ** 2) / (2 * robust["sigma"] ** 2))
+        positive = min(max(1 - v, lambda1), lambda2) * -log(p)
+        return k * positive + (1 - k) * gr_cell(p, 0, **robust)
+
+    return mean_of_cells(cell, logits, observed, soft) + eta * surplus(probabilities(logits), expected_positives)
+
+
 NAIVE = {
     "full": an,
     "an": an,
@@ -198,6 +209,7 @@ NAIVE = {
     "splc": splc,
     "asl": asl,
     "smile": smile,
+    "soft-gpr": soft_gpr,
 }
 
 ROBUST = {
@@ -223,4 +235,5 @@ OTHER_OPTIONS = {
     "splc": {"margin": 0.4, "threshold": 0.8, "gamma": 0.5},
     "asl": {"gamma": 0.5, "clip": 0.0},
     "smile": {"mu": 0.2, "rate": 1.3},
+    "soft-gpr": {**ROBUST, "lambda1": 0.2, "lambda2": 0.8, "eta": 0.3},
 }

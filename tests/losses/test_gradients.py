@@ -14,7 +14,7 @@ from tests.losses.batches import keywords, labels, settings, third
 
 # k and v are constants to autograd, so differences see the loss only where they do not depend on p.
 CONSTANT_WEIGHTS = {"w0": 0.0, "w1": 0.0, "sigma0": 1e9, "sigma1": 1e9}
-FLAT = {"gr": CONSTANT_WEIGHTS, "gpr": CONSTANT_WEIGHTS, "role": None}
+FLAT = {"gr": CONSTANT_WEIGHTS, "gpr": CONSTANT_WEIGHTS, "soft-gpr": CONSTANT_WEIGHTS, "role": None}
 
 GPR = {"w": 3.75, "b": -4.25, "mu": 0.65, "sigma": 1.25, "q1": 1.0, "q2": 0.01}
 GPR |= {"q3": 0.9, "lambda1": 0.5, "lambda2": 0.7, "eta": 0.3, "expected_positives": 2.9}

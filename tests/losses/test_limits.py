@@ -18,6 +18,7 @@ from aevlp.losses.ll_cp import ll_cp
 from aevlp.losses.ll_ct import ll_ct
 from aevlp.losses.ll_r import ll_r
 from aevlp.losses.smile import smile
+from aevlp.losses.soft_gpr import SoftGprOptions, soft_gpr
 from aevlp.losses.splc import SplcOptions, splc
 from aevlp.losses.vlpl import vlpl
 from aevlp.losses.wan import wan
@@ -44,6 +45,14 @@ def test_gpr_without_pseudo_labels_and_regulariser_is_gr(batch):
     options = {**GprOptions(eta=0).at(3, 8, 77), "expected_positives": 2.9}
     special = gpr(logits, observed, torch.zeros_like(observed), **options)
     assert special.item() == gr(logits, observed, **GrOptions().at(3, 8, 77)).item()
+
+
+def test_soft_gpr_that_believes_all_or_nothing_is_gpr(batch):
+    logits, observed = batch
+    pseudo = (torch.rand_like(logits) < 0.5).to(torch.int8)
+    hard = gpr(logits, observed, pseudo, **GprOptions(q3=1).at(3, 8, 77), expected_positives=2.9)
+    soft = soft_gpr(logits, observed, pseudo.double(), **SoftGprOptions().at(3, 8, 77), expected_positives=2.9)
+    assert soft.item() == exactly(hard.item())
 
 
 def test_full_is_cross_entropy_with_the_truth(batch):

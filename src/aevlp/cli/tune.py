@@ -38,7 +38,7 @@ def tune(argv: Sequence[str]) -> None:
     given, config = configured(
         "tune", tune.__doc__ or "", argv, add, example="aevlp tune photos --teacher my-clip --out tuned.yaml"
     )
-    if config.method.source.name != "damp":
+    if not config.method.source.has_view_scores:
         raise UserError(f"--method {config.method.name}: has no pseudo-labels of DAMP to tune; use aevlp, or LOSS+damp")
     if config.run.store == "none":
         raise UserError("--store none: settings are chosen from stored views; name a folder")

@@ -98,7 +98,7 @@ class Config:
         }
 
     def _own_sections(self) -> dict[str, Any]:
-        own: dict[str, Any] = {"teacher": self.teacher, "loss": self.loss, self.method.source.name: self.source}
+        own: dict[str, Any] = {"teacher": self.teacher, "loss": self.loss, self.method.source.section: self.source}
         if self.method.head is not None:
             own[self.method.head.name] = self.head
         return {name: own[name] for name in self.method.sections}
@@ -120,6 +120,6 @@ def build_config(recipe: str, method: str, values: Mapping[str, Any]) -> Config:
         **{name: filled(name, kind) for name, kind in SECTIONS.items()},
         teacher=filled("teacher", TeacherOptions),
         loss=filled("loss", found.loss_options),
-        source=filled(found.source.name, found.source.options),
+        source=filled(found.source.section, found.source.options),
         head=None if found.head is None else filled(found.head.name, found.head.options),
     )

@@ -49,7 +49,7 @@ class Method:
     @property
     def sections(self) -> dict[str, type[Any]]:
         """Section -> dataclass of the method's own options, without empty ones."""
-        own: dict[str, type[Any]] = {"loss": self.loss_options, self.source.name: self.source.options}
+        own: dict[str, type[Any]] = {"loss": self.loss_options, self.source.section: self.source.options}
         if self.source.asks_teacher:
             own["teacher"] = TeacherOptions
         if self.head is not None:
@@ -75,6 +75,7 @@ def _method(name: str, loss: str, source: str, summary: str, paper: str, head: s
 
 
 _TRIPLES = [
+    _method("consensus", "soft-gpr", "consensus", "robust loss on what teacher, backbone and tags agree on", ""),
     _method("aevlp", "gpr", "damp", "robust loss on the labels of a vision-language model that looks at image and tiles", AEVLP),
     _method("vlpl", "vlpl", "vlpl", "the labels of a vision-language model that looks at the image once", VISION_LANGUAGE),
     _method("role", "role", "estimates", "every training label is estimated along with the classifier", SINGLE_POSITIVE),

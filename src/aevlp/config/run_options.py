@@ -116,7 +116,7 @@ def all_options() -> dict[str, Option]:
     """Return the options of all methods by key; where several losses share a key, the last one's."""
     kinds: list[tuple[str, type[Any]]] = [("teacher", TeacherOptions)]
     kinds += [("loss", loss.options) for loss in LOSSES.values()]
-    kinds += [(source.name, source.options) for source in SOURCES.values()]
+    kinds += [(source.section, source.options) for source in SOURCES.values()]
     kinds += [(head.name, head.options) for head in HEADS.values()]
     own = [option for section, kind in kinds for option in options_of(section, kind)]
     return {option.key: option for option in [*_common_options(), *own]}

@@ -157,15 +157,18 @@ class ViewEmbeddings:
         """Return the labels that `label` computes from the views of epoch 1, 2, ...: int8 [N, C]."""
         return self._table(epoch, label, torch.int32).to(torch.int8)
 
-    def mean_scores(self, score: Compute) -> Tensor:
-        """Return the scores that `score` computes from the views, averaged over the draws: float32 [N, C]."""
-        tables = [self._table(draw, score, torch.float32) for draw in range(1, self.draws + 1)]
-        return torch.stack(tables).mean(0)
+    def mean_scores(self, score: Compute, width: int | None = None) -> Tensor:
+        """Return what `score` computes from the views, averaged over the draws: float32 [N, C], or [N, `width`]."""
+        total = self._table(1, score, torch.float32, width)
+        for draw in range(2, self.draws + 1):
+            total += self._table(draw, score, torch.float32, width)
+        return total / self.draws
 
-    def _table(self, epoch: int, compute: Compute, kind: torch.dtype) -> Tensor:
-        """Return `compute` of the views of epoch 1, 2, ..., [N, C] on the CPU; the processes share the work."""
+    def _table(self, epoch: int, compute: Compute, kind: torch.dtype, width: int | None = None) -> Tensor:
+        """Return `compute` of the views of epoch 1, 2, ..., [N, C or `width`] on the CPU; the processes share the work."""
         device = self.accelerator.device
-        table = torch.zeros(self.split.observed.shape, dtype=kind, device=device)
+        images, classes = self.split.observed.shape
+        table = torch.zeros((images, width or classes), dtype=kind, device=device)
 
         def enter(rows: Rows, embeddings: Embeddings) -> None:
             at = torch.from_numpy(rows)

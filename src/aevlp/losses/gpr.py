@@ -16,40 +16,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import AEVLP
-from aevlp.core.errors import require
-from aevlp.core.options import AtLeast, Between
+from aevlp.core.options import Between
 from aevlp.losses.cells import by_label, log_probabilities, surplus
-from aevlp.losses.gr import GrOptions, closeness, unknown_loss
+from aevlp.losses.gr import closeness, unknown_loss
 from aevlp.losses.registry import register_loss
+from aevlp.losses.soft_gpr import SoftGprOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class GprOptions(GrOptions):
+class GprOptions(SoftGprOptions):
     """Options of the generalised pseudo-label robust loss."""
 
     q3: Annotated[float, Between(0, 1)] = 0.9
     """Target probability of a positive pseudo-label."""
-    lambda1: Annotated[float, AtLeast(0)] = 0.4
-    """Least weight of a positive pseudo-label, at most lambda2 (VOC 0.4; COCO, NUS 0.5; CUB 0.2)."""
-    lambda2: Annotated[float, AtLeast(0)] = 0.7
-    """Greatest weight of a positive pseudo-label (CUB 0.8)."""
     lambda3: Annotated[float, Between(0, 1)] = 1.0
     """How far a negative pseudo-label is believed: 1 as in the paper, 0 not at all (it stays unknown), between them a mix."""
-    eta: Annotated[float, AtLeast(0)] = 0.01
-    """Weight of the regulariser that holds the sum of p at expected_positives (VOC 0.05; COCO, NUS 0.001; CUB 0.01)."""
-
-    def __post_init__(self) -> None:
-        """Check lambda1 against lambda2."""
-        super().__post_init__()
-        require(self.lambda1 <= self.lambda2, "loss.lambda1", f"from 0 to --loss.lambda2 ({self.lambda2})", self.lambda1)
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gpr` in epoch 1..epochs."""
-        own = ("q3", "lambda1", "lambda2", "lambda3", "eta")
-        return {**super().at(epoch, epochs, cells, warmup), **{name: getattr(self, name) for name in own}}
+        return {**super().at(epoch, epochs, cells, warmup), "q3": self.q3, "lambda3": self.lambda3}
 
 
 @register_loss("gpr", GprOptions, reads="pseudo", paper=AEVLP)

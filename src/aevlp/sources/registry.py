@@ -166,6 +166,16 @@ class SourceKind:
         """The first line of its file."""
         return summary_of(self.make)
 
+    @property
+    def section(self) -> str:
+        """The section of its options: `damp` for every source that asks a teacher about views."""
+        return self.options.section or self.name
+
+    @property
+    def has_view_scores(self) -> bool:
+        """True if its teacher scores an image and its tiles, as DAMP's does."""
+        return self.section == "damp"
+
 
 SOURCES: Registry[SourceKind] = Registry("source")
 Make = TypeVar("Make", bound=Callable[[SourceContext, Any], Source])

@@ -60,7 +60,7 @@ def label_images(config: Config, data: Path, out: Path, options: LabelOptions) -
 
 def predictors(witness: str | None, run: RunFolder | None, config: Config) -> tuple[bool, bool]:
     """Return whether the teacher is used, and whether a model is."""
-    has_teacher = config.method.source.name == "damp"
+    has_teacher = config.method.source.has_view_scores
     if witness is None:
         witness = "teacher" if run is None else "both" if has_teacher else "model"
     if witness != "model" and not has_teacher:

@@ -67,7 +67,7 @@ class TeacherTiles:
         if self._source is not None:
             return self._source
         config, root = self._config, store_root(self._config.run.store)
-        if config.method.source.name != "damp":
+        if not config.method.source.has_view_scores:
             raise UserError(f"the method {config.method.name} has no teacher; start the review with --method aevlp")
         if root is None:
             raise UserError("without a store there are no views to show; start the review without --store none")

@@ -1,0 +1,140 @@
+"""Agreement of opinions about labels with the observed tags: regressions of tags, weights of opinions, soft labels.
+
+[sources/consensus.py](../sources/consensus.py) says what they are for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, log_softmax
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from aevlp.data.dataset import Labels, Rows
+from aevlp.data.regression import positive_weight_by_scores
+
+Doubles = NDArray[np.float64]
+RIDGE = 1.0  # penalty, in units of the mean variance of a feature
+OFFSET_PENALTY = 1.0  # on a class's own offset, squared; with few tags it stays near 0
+FITTED_ON = 10_000  # images at most
+FEWEST_TO_FIND = 0.01  # labels per image: where nearly all are known, the rest is not certain
+CHUNK = 4096  # images, whose vectors are in float64 at a time
+
+
+def evenly_spread(rows: Rows, most: int) -> Rows:
+    """Return at most `most` of the rows, evenly spread."""
+    return rows[np.unique(np.linspace(0, len(rows) - 1, most).round().astype(np.intp))]
+
+
+def parts_of(count: int) -> list[slice]:
+    """Return consecutive slices that cover 0..count."""
+    return [slice(first, first + CHUNK) for first in range(0, count, CHUNK)]
+
+
+class TagRegression:
+    """A ridge regression of tags [N, C] on vectors [N, D] that predicts each image without its own tag."""
+
+    def __init__(self, vectors: Tensor, tags: Tensor) -> None:
+        fitted = tags.any(1).nonzero().squeeze(1)
+        count, (width, classes) = max(len(fitted), 1), (vectors.shape[1], tags.shape[1])
+        total, gram = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
+        cross = torch.zeros(width, classes, dtype=torch.float64)
+        for rows in parts_of(len(fitted)):
+            total += vectors[fitted[rows]].double().sum(0)
+        self.mean, self.centre = total / count, tags.sum(0) / count
+        for rows in parts_of(len(fitted)):
+            x = vectors[fitted[rows]].double() - self.mean
+            gram += x.T @ x
+            cross += x.T @ (tags[fitted[rows]] - self.centre)
+        penalty = RIDGE * float(gram.diagonal().mean())
+        gram.diagonal().add_(penalty if penalty > 0 else 1.0)  # 0: all vectors are equal
+        self.inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+        self.weights = self.inverse @ cross
+
+    def __call__(self, vectors: Tensor, own: Tensor, tags: Tensor) -> Tensor:
+        """Return predictions [B, V, C] for vectors [B, V, D] of images whose vectors in the fit were `own` [B, D]."""
+        x, o = vectors.double() - self.mean, own.double() - self.mean
+        influence = o @ self.inverse
+        leverage = (influence * o).sum(1, keepdim=True)
+        error = tags.any(1, keepdim=True) * (tags - self.centre - o @ self.weights) / (1 - leverage)
+        found: Tensor = x @ self.weights + self.centre - (x @ influence.unsqueeze(2)) * error.unsqueeze(1)
+        return found
+
+    def of_fitted(self, vectors: Tensor, tags: Tensor) -> Tensor:
+        """Return predictions [N, C] for the images of the fit themselves."""
+        parts = [(vectors[rows], tags[rows]) for rows in parts_of(len(vectors))]
+        return torch.cat([self(own.unsqueeze(1), own, tag) for own, tag in parts]).squeeze(1)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The weights [K] of opinions and the offsets [C] of classes that make the tags most likely."""
+
+    weights: Doubles
+    offsets: Doubles
+
+    def __call__(self, opinions: Sequence[Doubles]) -> Doubles:
+        """Return the log-odds z [N, C] of opinions [N, C] each, up to one number."""
+        z: Doubles = np.tensordot(self.weights, np.stack(opinions), 1) + self.offsets
+        return z
+
+
+def fit_agreement(opinions: Sequence[Doubles], tags: Doubles) -> Agreement:
+    """Fit weights >= 0 and offsets to tags [N, C], whose rows sum to 1 or, without a tag, to 0; opinions are [N, C] each.
+
+    Without any tag, the first opinion alone counts.
+    """
+    count, classes = len(opinions), tags.shape[1]
+    rows = np.flatnonzero(tags.any(1))
+    if not len(rows):
+        return Agreement(np.eye(count)[0], np.zeros(classes))
+    rows = evenly_spread(rows, FITTED_ON)
+    x, y = np.stack([opinion[rows] for opinion in opinions]), tags[rows]
+
+    def objective(parameters: Doubles) -> tuple[float, Doubles]:
+        weights, offsets = parameters[:count], parameters[count:]
+        log_q = log_softmax(np.tensordot(weights, x, 1) + offsets, axis=1)
+        error = np.exp(log_q) - y
+        value = -(y * log_q).sum() + OFFSET_PENALTY * (offsets**2).sum()
+        gradient = np.concatenate([(x * error).sum((1, 2)), error.sum(0) + 2 * OFFSET_PENALTY * offsets])
+        return value / len(rows), gradient / len(rows)
+
+    start = np.concatenate([np.full(count, 1 / count), np.zeros(classes)])
+    bounds = [(0.0, None)] * count + [(None, None)] * classes
+    with threadpool_limits(1):  # the vectors are short: threads would only wait for each other
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return Agreement(found.x[:count], found.x[count:])
+
+
+def soft_labels(z: Doubles, observed: Labels, expected_positives: float) -> Doubles:
+    """Return the belief sigmoid(z - t) in unknown labels, [N, C]; 1 and 0 where labels are observed.
+
+    t makes its sum what is left of `expected_positives` per image after the observed ones, but at most half of the unknown
+    labels.
+    """
+    unknown = observed == 0
+    soft: Doubles = (observed == 1).astype(np.float64)
+    cells = z[unknown]
+    if not len(cells):
+        return soft
+    left = max(expected_positives * len(observed) - float(soft.sum()), FEWEST_TO_FIND * len(observed))
+    share = min(left / len(cells), 0.5)
+    low, high = float(cells.min()) - 50, float(cells.max()) + 50  # nearly all labels are there, and nearly none
+    shift = brentq(lambda t: float(expit(cells - t).mean()) - share, low, high)
+    soft[unknown] = expit(cells - shift)
+    return soft
+
+
+def found_labels(z: Doubles, observed: Labels) -> Labels:
+    """Return 1 for the unknown labels with the greatest log-odds z [N, C], as many as the observed ones let one expect."""
+    rows = evenly_spread(np.arange(len(z)), FITTED_ON)
+    known, unknown = observed[rows], observed == 0
+    per_image = (positive_weight_by_scores(z[rows, :, None], known).sum() - (known == 1).sum()) / len(rows)
+    count = min(max(round(per_image * len(z)), 0), int(unknown.sum()))
+    found: Labels = np.zeros(z.shape, np.int8)
+    found.ravel()[np.argsort(np.where(unknown, -z, np.inf), axis=None, kind="stable")[:count]] = 1
+    return found

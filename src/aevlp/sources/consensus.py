@@ -1,0 +1,120 @@
+"""Consensus: soft labels from what a teacher sees and what similar images are tagged with, as far as the tags bear them out.
+
+An observed tag is a fair draw from its image's labels. None of these opinions about an image was told its tag:
+
+| opinion    | logarithm of                                                                                            |
+| ---------- | ------------------------------------------------------------------------------------------------------- |
+| `teacher`  | the teacher's score of a class: the mean of the whole image's and the best tile's (DAMP's final score)  |
+| `likeness` | the same mean of a ridge regression of the tags on the teacher's embeddings                             |
+| `backbone` | a ridge regression of the tags on the backbone's features before training                               |
+
+The regressions predict an image without its own tag (leave-one-out, in closed form). Weights w >= 0 and an offset b for each
+class make the tags most likely: P(tag = c) = softmax_c(z), z_c = sum_k w_k opinion_k,c + b_c. An opinion that knows nothing gets
+no weight. By the same log-odds, an unknown label is there with probability sigmoid(z - t). The shift t makes the expected number
+of labels to find what it should be: m for each image, less the observed ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aevlp.damp.options import DampOptions
+from aevlp.sources.damp import Damp
+from aevlp.sources.registry import EpochContext, SourceContext, register_source
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from aevlp.damp.agreement import Doubles
+
+log = logging.getLogger("aevlp")
+FLOOR = 0.05  # least score or prediction, in units of 1 / C: a logarithm must not follow noise near 0
+
+
+@register_source("consensus", DampOptions, yields="soft", asks_teacher=True, wants_expected_positives=True)
+class Consensus(Damp):
+    """Soft labels from opinions that were not told an image's tag, weighted by how well they predict it.
+
+    The teacher's two opinions are computed before training, the backbone's in the first epoch, with the features that it starts
+    with. They are averaged over the draws of views.
+    """
+
+    def __init__(self, context: SourceContext, options: Any) -> None:
+        super().__init__(context, options)
+        positive = self.observed == 1
+        self.tags = positive.double() / positive.sum(1, keepdim=True).clamp(min=1)
+        self.opinions: dict[str, Doubles] = {}
+        self.trust: dict[str, float] = {}  # opinion -> its weight; none before the first epoch
+
+    def fill(self) -> None:
+        """Check the teacher, embed the views that the store lacks, and compute the teacher's opinions."""
+        super().fill()
+        if not self.trust:  # a run that goes on has its labels
+            self.opinions = {"teacher": self._opinion(self.scores(self.context.split)), "likeness": self._likeness()}
+
+    def evidence(self) -> Tensor:
+        """Return the labels that the teacher's opinions find, int8 [N, C]: as many as they can be sure of."""
+        from aevlp.damp.agreement import found_labels
+
+        z, _ = self._agreement()
+        return self.observed.new_tensor(found_labels(z, self.observed.numpy()))
+
+    def begin_epoch(self, context: EpochContext) -> None:
+        """In the first epoch ask the backbone, before it is trained, and label every image; later epochs keep these labels."""
+        if self.trust:
+            return
+        from accelerate.utils import broadcast
+        from torch import from_numpy
+
+        from aevlp.damp.agreement import TagRegression, soft_labels
+
+        features = context.features()
+        self.opinions["backbone"] = self._opinion(TagRegression(features, self.tags).of_fitted(features, self.tags))
+        z, self.trust = self._agreement()
+        log.info("consensus: weights %s", ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items()))
+        assert context.expected_positives is not None
+        table = from_numpy(soft_labels(z, self.observed.numpy(), context.expected_positives)).float()
+        # Machines may differ in the last digits of a fit: all processes take the first one's labels.
+        self.table = broadcast(table.to(self.context.accelerator.device)).cpu()
+
+    def _agreement(self) -> tuple[Doubles, dict[str, float]]:
+        """Weigh the opinions so far; return the log-odds [N, C], up to one number, and the weights."""
+        from aevlp.damp.agreement import fit_agreement
+
+        opinions = list(self.opinions.values())
+        fitted = fit_agreement(opinions, self.tags.numpy())
+        return fitted(opinions), dict(zip(self.opinions, fitted.weights.tolist(), strict=True))
+
+    def _likeness(self) -> Doubles:
+        """Return the opinion [N, C] of a regression of the tags on the teacher's embeddings of whole images."""
+        from aevlp.damp.agreement import TagRegression
+
+        own = self.views.mean_scores(lambda _, embeddings: embeddings[:, 0], self.views.texts.shape[1])
+        regression = TagRegression(own, self.tags)
+
+        def predict(rows: Tensor, embeddings: Tensor) -> Tensor:
+            found = regression(embeddings.cpu(), own[rows], self.tags[rows])
+            return (found[:, 0] + found[:, 1:].amax(1)) / 2
+
+        return self._opinion(self.views.mean_scores(predict))
+
+    def _opinion(self, scores: Tensor) -> Doubles:
+        """Return the logarithm of scores [N, C] that are shares of 1."""
+        found: Doubles = np.log(np.maximum(scores.double().numpy(), FLOOR / len(self.classes)))
+        return found
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the weights of the opinions."""
+        return {**super().chosen(), **{f"consensus.{name}": round(weight, 3) for name, weight in self.trust.items()}}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the labels, the weights of the opinions and the settings of the teacher."""
+        return {**super().state_dict(), "table": self.table, "trust": self.trust}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue with the labels of `state`."""
+        super().load_state_dict(state)
+        self.table, self.trust = state["table"].clone(), state["trust"]

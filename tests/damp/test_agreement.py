@@ -1,0 +1,96 @@
+"""Agreement of opinions with the tags: leave-one-out regressions, weights and soft labels."""
+
+import numpy as np
+import pytest
+import torch
+
+from aevlp.core.seeds import generator_for
+from aevlp.damp.agreement import TagRegression, fit_agreement, soft_labels
+
+EXPECTED = 1.6
+
+
+def drawn_tags(images=40, classes=5, seed=0):
+    """Tags [N, C] that vectors [N, 3] tell something about; the last images have none."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(images, 3))
+    choice = np.argmax(vectors @ rng.normal(size=(3, classes)) + rng.normal(size=(images, classes)), 1)
+    tags = np.eye(classes)[choice]
+    tags[-3:] = 0
+    return torch.from_numpy(vectors), torch.from_numpy(tags)
+
+
+@pytest.mark.parametrize("row", [0, 7, 38])
+def test_an_image_is_predicted_as_by_a_regression_without_it(row):
+    vectors, tags = drawn_tags()
+    fitted = TagRegression(vectors, tags)
+    others = [i for i in range(len(tags)) if i != row and tags[i].any()]
+    x, y = vectors[others] - fitted.mean, tags[others] - fitted.centre
+    whole = vectors[tags.any(1)] - fitted.mean
+    penalty = (whole**2).sum(0).mean() * torch.eye(3, dtype=torch.float64)  # of the whole set: it belongs to the method
+    weights = torch.linalg.solve(x.T @ x + penalty, x.T @ y)
+    views = torch.randn(1, 4, 3, generator=generator_for(0, "views"), dtype=torch.float64)
+    found = fitted(views, vectors[[row]], tags[[row]])
+    assert torch.allclose(found, (views - fitted.mean) @ weights + fitted.centre, atol=1e-9)
+
+
+def test_equal_vectors_give_every_image_the_same():
+    _, tags = drawn_tags()
+    vectors = torch.ones(len(tags), 4)
+    found = TagRegression(vectors, tags)(vectors[:, None], vectors, tags)
+    assert torch.allclose(found, tags.sum(0).div(37).expand_as(found))
+
+
+def test_weights_are_those_of_who_knows_the_tags():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(4000, 6))
+    tags = np.stack([rng.multinomial(1, row) for row in np.exp(z) / np.exp(z).sum(1, keepdims=True)]).astype(float)
+    fitted = fit_agreement([z / 2, rng.normal(size=z.shape)], tags)
+    assert fitted.weights[0] == pytest.approx(2, abs=0.2)
+    assert fitted.weights[1] < 0.1
+    assert np.abs(fitted.offsets).max() < 0.2
+    assert fit_agreement([-z], tags).weights == 0  # an opinion is never turned round
+
+
+def test_offsets_follow_how_often_a_class_is_the_tag():
+    rng = np.random.default_rng(0)
+    shares = np.array([0.6, 0.3, 0.1])
+    tags = np.eye(3)[rng.choice(3, 3000, p=shares)]
+    fitted = fit_agreement([rng.normal(size=tags.shape)], tags)
+    odds = np.exp(fitted.offsets)
+    assert odds / odds.sum() == pytest.approx(shares, abs=0.03)
+
+
+def test_without_a_tag_the_first_opinion_counts():
+    fitted = fit_agreement([np.zeros((4, 3)), np.ones((4, 3))], np.zeros((4, 3)))
+    assert fitted.weights.tolist() == [1, 0]
+    assert fitted.offsets.tolist() == [0, 0, 0]
+
+
+def test_soft_labels_expect_what_is_left_to_find():
+    rng = np.random.default_rng(0)
+    z = 3 * rng.normal(size=(500, 8))
+    observed = np.zeros(z.shape, np.int8)
+    observed[np.arange(500), rng.integers(0, 8, 500)] = 1
+    observed[:50, 0] = -1
+    soft, unknown = soft_labels(z, observed, EXPECTED), observed == 0
+    assert (soft[observed == 1] == 1).all()
+    assert (soft[observed == -1] == 0).all()
+    assert soft[unknown].sum() == pytest.approx(EXPECTED * 500 - (observed == 1).sum())
+    log_odds = np.log(soft[unknown] / (1 - soft[unknown]))
+    assert np.ptp(log_odds - z[unknown]) < 1e-6  # the same shift everywhere
+
+
+@pytest.mark.parametrize("expected", [0.5, 1.0, 50.0])
+def test_any_number_of_labels_gives_finite_beliefs(expected):
+    z = np.random.default_rng(0).normal(size=(20, 4))
+    observed = np.zeros(z.shape, np.int8)
+    observed[:, 0] = 1
+    soft = soft_labels(z, observed, expected)
+    assert ((soft >= 0) & (soft <= 1)).all()
+    assert 0 < soft[:, 1:].mean() < 0.51  # at most half of the unknown labels
+
+
+def test_nothing_is_left_to_believe_where_everything_is_known():
+    observed = np.array([[1, -1], [-1, 1]], np.int8)
+    assert soft_labels(np.zeros((2, 2)), observed, EXPECTED).tolist() == [[1, 0], [0, 1]]

@@ -1,0 +1,81 @@
+"""The consensus source: opinions without an image's own tag, their weights, and the soft labels."""
+
+import pytest
+import torch
+from accelerate import Accelerator
+from sklearn.metrics import roc_auc_score
+
+from aevlp.config.config import build_config
+from aevlp.core.seeds import generator_for
+from aevlp.data import prepare, read
+from aevlp.sources import EpochContext
+from aevlp.sources.consensus import Consensus
+from tests.sources.tasks import through_a_file, unexpected
+
+SMALL = {"teacher.name": "tests.colours:teacher", "damp.temperature": 0.1, "train.epochs": 3}
+EXPECTED = 1.6
+
+
+@pytest.fixture
+def make(world, tmp_path):
+    data = prepare(read(world), observe="single")
+
+    def source(**values):
+        config = build_config("test", "consensus", {**SMALL, **values})
+        made = Consensus(
+            config.source_context(data.train, data.classes, tmp_path / "views", Accelerator(cpu=True)), config.source
+        )
+        made.fill()
+        return made
+
+    return source
+
+
+def told(source, features):
+    """The soft labels of the first epoch, with these features [N, D] of the backbone."""
+    source.begin_epoch(EpochContext(1, 3, EXPECTED, probabilities=unexpected, features=lambda: features))
+    return source.rows(torch.arange(len(features)), torch.zeros(1))
+
+
+def some_features(source, seed=0):
+    return torch.randn(len(source.observed), 6, generator=generator_for(seed, "features"))
+
+
+def area(source, features):
+    """How well the beliefs in unknown labels tell those that are there."""
+    soft, unknown = told(source, features), source.observed == 0
+    return roc_auc_score(torch.from_numpy(source.context.split.truth == 1)[unknown], soft[unknown])
+
+
+def test_hidden_labels_are_believed_more_than_absent_ones(make):
+    source = make()
+    assert area(source, some_features(source)) > 0.85
+    assert (source.table[source.observed == 1] == 1).all()
+    assert ((source.table > 0) & (source.table <= 1)).all()
+
+
+def test_features_that_tell_the_labels_are_used(make):
+    source, other = make(), make()
+    truth = torch.from_numpy(source.context.split.truth == 1).float()
+    assert area(source, truth + 0.3 * some_features(source, 1)[:, :1]) > area(other, some_features(other))
+    assert source.trust["backbone"] > other.trust["backbone"]
+    assert source.chosen()["consensus.backbone"] == pytest.approx(source.trust["backbone"], abs=1e-3)
+
+
+def test_labels_are_made_once_and_kept_in_the_checkpoint(make):
+    source, resumed = make(), make()
+    first = told(source, some_features(source))
+    assert torch.equal(told(source, some_features(source, 1)), first)  # the features of a trained backbone know the tags
+    resumed.load_state_dict(through_a_file(source.state_dict()))
+    resumed.fill()
+    assert torch.equal(told(resumed, some_features(resumed, 2)), first)
+    assert resumed.trust == source.trust
+
+
+def test_the_number_of_labels_is_estimated_from_what_the_teacher_finds(make):
+    source = make()
+    found = source.evidence()
+    assert found.dtype == torch.int8
+    assert not found[source.observed != 0].any()
+    truth = source.context.split.truth == 1
+    assert 1 + found.sum(1).float().mean() == pytest.approx(truth.sum(1).mean(), rel=0.3)
