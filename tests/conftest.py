@@ -4,6 +4,8 @@ from pathlib import Path
 
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # tests run side by side; before torch is loaded
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Some virtual machines announce AMX and refuse its instructions, which ends a process that computes in bf16.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import pytest
 

@@ -50,26 +50,27 @@ class Client:
 def test_nothing_confirmed_is_lost_when_the_server_is_killed(tmp_path):
     data = write_set(tmp_path / "set", images=500, classes=tuple(f"class {number:02d}" for number in range(14)))
     rng = random.Random(0)
-    confirmed, interrupted = {}, 0
+    confirmed = {}
     for _ in range(KILLS):
         process, url, _ = started(data, "--port", 0, "--audit", 0, "--grid", 12)
         client = Client(url)
         threading.Timer(rng.uniform(0.0, 0.4), process.kill).start()
         try:
-            while (grid := client.post("grid")["grid"]) is not None:
+            while True:
+                if (grid := client.post("grid")["grid"]) is None:  # a fast machine has answered everything
+                    continue
                 cells = grid["cells"]
                 marked = [each["cell"] for each in cells if rng.random() < 0.2]
                 client.post("settle", cells=[each["cell"] for each in cells], marked=marked, accepts=True, keys=1, seconds=0.1)
                 for each in cells:
                     confirmed[each["file"], f"class {grid['label']:02d}"] = -1 if each["cell"] in marked else 1
         except (OSError, HTTPException):  # the connection breaks, or the answer does
-            interrupted += 1
+            pass
         assert process.wait(30) == -signal.SIGKILL
         process.communicate()
         kept = {(each.image, each.label): each.value for each in AnswerStore(answers_file(data)).current()}
         assert confirmed.items() <= kept.items()
         assert len(kept) - len(confirmed) <= 12 * KILLS  # at most one grid of each process was kept and not confirmed
-    assert interrupted == KILLS
     assert len(confirmed) > 12 * 5
 
 
