@@ -39,7 +39,7 @@ def test_the_result_is_that_of_the_file_with_attributes(trained):
     assert dict(trained) == stored
     assert (trained.mAP, trained.val_mAP, trained.best_epoch) == (stored["mAP"], stored["val_mAP"], stored["best_epoch"])
     assert trained.per_class_AP == stored["per_class_AP"]
-    assert trained.method == "aevlp"
+    assert trained.method == "consensus"
     assert trained.report == trained.folder / "report.html"
     assert trained.load(device="cpu").classes == stored["classes"]
     assert f"test mAP {stored['mAP']:.2f}" in repr(trained)

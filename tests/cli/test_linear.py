@@ -99,7 +99,7 @@ def test_linear_mode_brings_defaults_of_its_own_and_the_user_wins(capsys, world,
     words = ["train", world, "--recipe", "voc", "--method", "an", *own[:-2]]
     assert aevlp(capsys, *words, "--out", tmp_path / "usual").code == 0
     usual = config_of(tmp_path / "usual")["train"]
-    assert (usual["mode"], usual["epochs"], usual["batch_size"], usual["head_learning_rate"]) == ("linear", 25, 16, 1e-3)
+    assert (usual["mode"], usual["epochs"], usual["batch_size"], usual["head_learning_rate"]) == ("linear", 8, 16, 1e-3)
     assert (usual["patience"], usual["max_drop"]) == (None, None)
     said = ["--epochs", "2", "--train.batch_size", "4", "--train.patience", "1"]
     assert aevlp(capsys, *words, *said, "--out", tmp_path / "said").code == 0

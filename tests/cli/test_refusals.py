@@ -260,7 +260,7 @@ def test_the_overview_says_of_a_command_what_its_help_says(capsys, name):
 
 
 def test_help_shows_the_range_of_every_option_that_has_one(capsys):
-    shown = " ".join(aevlp(capsys, "train", "--help-all").out.split())
+    shown = " ".join(aevlp(capsys, "train", "--method", "aevlp", "--help-all").out.split())
     for option in options_for(find_method("aevlp")):
         if option.range is not None:
             assert f", {option.range}" in shown.partition(f"--{option.key} ")[2][:600], option.key

@@ -114,7 +114,7 @@ def test_resume_with_another_configuration_says_what_differs(capsys, world, smal
     said = refused(capsys, "train", world, "--out", uninterrupted, "--resume", "--seed", "4")
     assert ": seed was 0 and is now 4; give the same options, or choose another --out" in said
     message = refused(capsys, "train", world, "--out", uninterrupted, "--resume", "--method", "gr")
-    assert "method was aevlp and is now gr" in message
+    assert "method was consensus and is now gr" in message
 
 
 def test_resume_on_other_images_is_refused(capsys, world, small, tmp_path):

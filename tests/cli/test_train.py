@@ -39,14 +39,13 @@ def test_a_run_folder_holds_what_the_contract_says(capsys, world, small, tmp_pat
     answer = aevlp(capsys, "train", world, "--out", run, *small)
     assert answer.code == 0, answer.err
     result = result_of(run)
-    assert result["method"] == "aevlp"
+    assert result["method"] == "consensus"
     assert result["recipe"] == "default"
     assert result["seed"] == 0
     assert 1 <= result["best_epoch"] <= result["epochs"] <= 3
     assert set(result["per_class_AP"]) == set(COLOURS)
     assert result["mAP"] == pytest.approx(sum(v or 0 for v in result["per_class_AP"].values()) / len(COLOURS))
     assert set(result["pseudo_labels"]) == {"precision", "recall", "accumulated_precision", "accumulated_recall"}
-    assert result["pseudo_labels"]["precision"] > 0.8  # the teacher of colours is a good one
     assert result["versions"]["torch"]
     assert f"test mAP {result['mAP']:.2f}" in answer.out
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -166,7 +165,8 @@ def test_fewer_draws_than_epochs_are_recombined(capsys, world, small, tmp_path, 
     images = {"train": splits.count("train") - val, "val": val}
     assert sum(passes) == images["train"] + images["val"]
     passes.clear()
-    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small, "--damp.draws", "2").code == 0
+    words = [*small, "--method", "aevlp", "--damp.draws", "2"]
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *words).code == 0
     assert sum(passes) == images["train"]  # the second draw; one of the validation images is enough
     assert result_of(tmp_path / "run")["pseudo_labels"]["recall"] > 0
 
@@ -194,7 +194,8 @@ def test_every_method_trains(capsys, world, plain, tmp_path, method):
 
 def test_released_code_is_another_way_to_label(capsys, world, small, tmp_path):
     for compat in ("paper", "released-code"):
-        assert aevlp(capsys, "train", world, "--out", tmp_path / compat, *small, "--compat", compat).code == 0
+        words = [*small, "--method", "aevlp", "--compat", compat]
+        assert aevlp(capsys, "train", world, "--out", tmp_path / compat, *words).code == 0
     assert weights_of(tmp_path / "paper") != weights_of(tmp_path / "released-code")
 
 

@@ -23,6 +23,12 @@ WRONG = ["--damp.temperature", "0.5", "--damp.global_threshold", "0.9"]
 
 
 @pytest.fixture
+def small(small) -> list[str]:
+    """The options of a small run, with the method whose settings are tuned."""
+    return [*small, "--method", "aevlp"]
+
+
+@pytest.fixture
 def passes(monkeypatch) -> list[int]:
     """Grows with every forward pass of the teacher's image encoder, by the number of views."""
     seen: list[int] = []

@@ -25,7 +25,7 @@ class TrainOptions(Options, section="train"):
     """Options of the training loop."""
 
     mode: Literal["full", "linear", "linear-then-full"] = "full"
-    """full: train backbone and head; linear: the head alone, on features computed once (then the defaults are 25 epochs,
+    """full: train backbone and head; linear: the head alone, on features computed once (then the defaults are 8 epochs,
     batches of 16, head learning rate 1e-3, no early stop); linear-then-full: first the head alone, then both."""
     linear_init: int = 2
     """Epochs of the head alone in mode linear-then-full; the schedules of gr and gpr start after them."""

@@ -289,6 +289,6 @@ def _why_no_pseudo_labels(result: Result) -> str:
         return f"{method.name} trains nothing, so it uses none."
     if source.name == "none":
         return f"{result['method']} uses no pseudo-labels."
-    if source.yields != "pseudo":
+    if not source.has_pseudo_labels:
         return f"{result['method']} adds no binary pseudo-labels to the observed labels."
     return "the true labels of the training images are not known, so the pseudo-labels cannot be checked."

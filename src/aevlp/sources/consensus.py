@@ -80,6 +80,14 @@ class Consensus(Damp):
         # Machines may differ in the last digits of a fit: all processes take the first one's labels.
         self.table = broadcast(table.to(self.context.accelerator.device)).cpu()
 
+    def pseudo_labels(self) -> Tensor:
+        """Return 1 for the unknown labels that are believed to be there rather than not, int8 [N, C]."""
+        return ((self.table >= 0.5) & (self.observed == 0)).to(self.observed.dtype)
+
+    def labels(self, epoch: int) -> Tensor:
+        """Return the pseudo-labels, which are the same in every epoch."""
+        return self.pseudo_labels()
+
     def _agreement(self) -> tuple[Doubles, dict[str, float]]:
         """Weigh the opinions so far; return the log-odds [N, C], up to one number, and the weights."""
         from aevlp.damp.agreement import fit_agreement

@@ -116,6 +116,10 @@ class Source:
         """Return the labels [B, C] of the images `index` [B] of a batch; their logits [B, C] carry no gradient."""
         return self.table[index]
 
+    def pseudo_labels(self) -> Tensor:
+        """Return the labels of this epoch, int8 [N, C]: 1 where an unknown label counts as positive."""
+        return self.table
+
     def end_epoch(self, context: EpochContext) -> None:
         """Update from an epoch that has ended."""
 
@@ -170,6 +174,11 @@ class SourceKind:
     def section(self) -> str:
         """The section of its options: `damp` for every source that asks a teacher about views."""
         return self.options.section or self.name
+
+    @property
+    def has_pseudo_labels(self) -> bool:
+        """True if some of its labels can be called positive, and so be right or wrong."""
+        return self.name != "none" and (self.yields == "pseudo" or self.has_view_scores)
 
     @property
     def has_view_scores(self) -> bool:

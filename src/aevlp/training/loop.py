@@ -92,7 +92,7 @@ def train_phase(state: TrainState, phase: Phase, run: RunFolder, track: Track) -
                 f"epoch {epoch}: the loss is no longer a finite number; lower --train.learning_rate or "
                 "--train.head_learning_rate, or use --precision fp32"
             )
-        figures = state.quality.update(source.table.numpy()) if state.quality is not None else None
+        figures = state.quality.update(source.pseudo_labels().numpy()) if state.quality is not None else None
         source.end_epoch(context)
         record = validate(learning, epoch, loss, figures, seconds)
         state.history.append(record)

@@ -77,8 +77,8 @@ def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
         source.load_state_dict(saved["source"])
     source.fill()
     expected = expected_positives(config, data, source) if saved is None else saved["expected_positives"]
-    has_quality = config.method.source.name != "none" and config.method.source.yields == "pseudo"
-    quality = Quality(data.train.observed, data.train.truth) if has_quality and data.train.truth is not None else None
+    has_labels = config.method.source.has_pseudo_labels
+    quality = Quality(data.train.observed, data.train.truth) if has_labels and data.train.truth is not None else None
     setup.classifier.to(setup.accelerator.device)
     optimizer = setup.accelerator.prepare(make_optimizer(setup.classifier, config.train, source))
     state = TrainState(setup, fingerprint, expected, quality, optimizer)

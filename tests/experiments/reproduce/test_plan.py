@@ -121,7 +121,7 @@ def test_a_method_that_linear_mode_cannot_train_is_left_out_with_its_reason():
         ("boostlu+ll-r", "not in the mode linear: its head sees a map of features")
     ]
     assert "`train.mode` is linear; in the recipe full" in differences(found)
-    assert "`train.epochs` is 25; in the recipe 8" in differences(found)
+    assert "`train.head_learning_rate` is 0.001; in the recipe 0.0001" in differences(found)
 
 
 def test_a_job_trains_what_is_planned(tmp_path):
