@@ -189,7 +189,15 @@ def soft_gpr(logits, observed, soft, *, lambda1, lambda2, eta, expected_positive
         positive = min(max(1 - v, lambda1), lambda2) * -log(p)
         return k * positive + (1 - k) * gr_cell(p, 0, **robust)
 
-    return mean_of_cells(cell, logits, observed, soft) + eta * surplus(probabilities(logits), expected_positives)
+    unbelieved = [
+        [0.0 if y == -1 else k for y, k in zip(*rows, strict=True)] for rows in zip(observed.tolist(), soft.tolist(), strict=True)
+    ]
+    costs = [
+        cell(sigmoid(z), y, k)
+        for row in zip(logits.tolist(), observed.tolist(), unbelieved, strict=True)
+        for z, y, k in zip(*row, strict=True)
+    ]
+    return sum(costs) / len(costs) + eta * surplus(probabilities(logits), expected_positives)
 
 
 NAIVE = {

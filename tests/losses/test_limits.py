@@ -49,6 +49,7 @@ def test_gpr_without_pseudo_labels_and_regulariser_is_gr(batch):
 
 def test_soft_gpr_that_believes_all_or_nothing_is_gpr(batch):
     logits, observed = batch
+    observed = observed.clamp(min=0)
     pseudo = (torch.rand_like(logits) < 0.5).to(torch.int8)
     hard = gpr(logits, observed, pseudo, **GprOptions(q3=1).at(3, 8, 77), expected_positives=2.9)
     soft = soft_gpr(logits, observed, pseudo.double(), **SoftGprOptions().at(3, 8, 77), expected_positives=2.9)

@@ -9,6 +9,8 @@
 | m                  | expected_positives | positives an image is expected to have                              |
 
 With beliefs of 0 and 1 it is `gpr` without negative pseudo-labels and with q_3 = 1: a belief needs no label smoothing.
+A confirmed negative is a label that nobody believes. In other losses it costs its cross-entropy. But the labels that people
+reject look likely: pushed further down than the unlikely ones, which stay unknown, they would be ranked below them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from aevlp.core.citations import AEVLP
 from aevlp.core.errors import require
 from aevlp.core.options import AtLeast
-from aevlp.losses.cells import by_label, log_probabilities, surplus
+from aevlp.losses.cells import log_probabilities, surplus
 from aevlp.losses.gr import GrOptions, closeness, unknown_loss
 from aevlp.losses.registry import register_loss
 
@@ -68,13 +70,13 @@ def soft_gpr(
 ) -> Tensor:
     """Mean over all cells, plus eta * R; logits, observed, soft [N, C], observed in {1, 0, -1}, soft in [0, 1].
 
-    observed 1: -log p; observed -1: -log(1 - p); otherwise -k clip(1 - v, lambda1, lambda2) log p + (1 - k) v L2, with v, L2
-    and R as in `gpr`.
+    observed 1: -log p; otherwise -k clip(1 - v, lambda1, lambda2) log p + (1 - k) v L2, with v, L2 and R as in `gpr`, and k = 0
+    where observed is -1.
     """
     log_p, log_not_p = log_probabilities(logits)
-    p, k = log_p.exp(), soft.to(log_p.dtype)
+    p, k = log_p.exp(), soft.to(log_p.dtype).masked_fill(observed == -1, 0)
     v = closeness(p, mu, sigma)
     undefined = v * unknown_loss(log_p, log_not_p, w=w, b=b, q1=q1, q2=q2)
     positive = (1 - v).clamp(lambda1, lambda2) * -log_p
-    cells = by_label(observed, -log_p, k * positive + (1 - k) * undefined, -log_not_p)
+    cells = (k * positive + (1 - k) * undefined).where(observed != 1, -log_p)
     return cells.mean() + eta * surplus(p, expected_positives)
