@@ -71,9 +71,9 @@ def verdict(found: RoundComparison) -> str:
     if main.before is None or main.after is None:
         return "No class has a positive among these images: nothing can be compared."
     change = main.after - main.before
-    sure = "better" if main.low > 0 else "worse" if main.high < 0 else "not clearly different"
+    sure = "better than" if main.low > 0 else "worse than" if main.high < 0 else "not clearly different from"
     return (
-        f"{found.after.name} is {sure} than {found.before.name}: mAP {main.before:.1f} before, {main.after:.1f} after "
+        f"{found.after.name} is {sure} {found.before.name}: mAP {main.before:.1f} before, {main.after:.1f} after "
         f"({change:+.1f}, 90 % interval {main.low:+.1f} to {main.high:+.1f}) on {len(found.truth)} fully labelled images."
     )
 
