@@ -14,7 +14,7 @@ from scipy.special import expit, log_softmax
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from aevlp.data.dataset import Labels, Rows
+from aevlp.data.dataset import Labels, evenly_spread
 from aevlp.data.regression import positive_weight_by_scores
 
 Doubles = NDArray[np.float64]
@@ -25,16 +25,6 @@ FEWEST_TO_FIND = 0.01  # labels per image: where nearly all are known, the rest 
 CHUNK = 4096  # images, whose vectors are in float64 at a time
 
 
-def evenly_spread(rows: Rows, most: int) -> Rows:
-    """Return at most `most` of the rows, evenly spread."""
-    return rows[np.unique(np.linspace(0, len(rows) - 1, most).round().astype(np.intp))]
-
-
-def parts_of(count: int) -> list[slice]:
-    """Return consecutive slices that cover 0..count."""
-    return [slice(first, first + CHUNK) for first in range(0, count, CHUNK)]
-
-
 class TagRegression:
     """A ridge regression of tags [N, C] on vectors [N, D] that predicts each image without its own tag."""
 
@@ -43,13 +33,13 @@ class TagRegression:
         count, (width, classes) = max(len(fitted), 1), (vectors.shape[1], tags.shape[1])
         total, gram = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
         cross = torch.zeros(width, classes, dtype=torch.float64)
-        for rows in parts_of(len(fitted)):
-            total += vectors[fitted[rows]].double().sum(0)
+        for rows in torch.split(fitted, CHUNK):
+            total += vectors[rows].double().sum(0)
         self.mean, self.centre = total / count, tags.sum(0) / count
-        for rows in parts_of(len(fitted)):
-            x = vectors[fitted[rows]].double() - self.mean
+        for rows in torch.split(fitted, CHUNK):
+            x = vectors[rows].double() - self.mean
             gram += x.T @ x
-            cross += x.T @ (tags[fitted[rows]] - self.centre)
+            cross += x.T @ (tags[rows] - self.centre)
         penalty = RIDGE * float(gram.diagonal().mean())
         gram.diagonal().add_(penalty if penalty > 0 else 1.0)  # 0: all vectors are equal
         self.inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
@@ -66,7 +56,7 @@ class TagRegression:
 
     def of_fitted(self, vectors: Tensor, tags: Tensor) -> Tensor:
         """Return predictions [N, C] for the images of the fit themselves."""
-        parts = [(vectors[rows], tags[rows]) for rows in parts_of(len(vectors))]
+        parts = zip(torch.split(vectors, CHUNK), torch.split(tags, CHUNK), strict=True)
         return torch.cat([self(own.unsqueeze(1), own, tag) for own, tag in parts]).squeeze(1)
 
 
@@ -92,7 +82,7 @@ def fit_agreement(opinions: Sequence[Doubles], tags: Doubles) -> Agreement:
     rows = np.flatnonzero(tags.any(1))
     if not len(rows):
         return Agreement(np.eye(count)[0], np.zeros(classes))
-    rows = evenly_spread(rows, FITTED_ON)
+    rows = rows[evenly_spread(len(rows), FITTED_ON)]
     x, y = np.stack([opinion[rows] for opinion in opinions]), tags[rows]
 
     def objective(parameters: Doubles) -> tuple[float, Doubles]:
@@ -131,7 +121,7 @@ def soft_labels(z: Doubles, observed: Labels, expected_positives: float) -> Doub
 
 def found_labels(z: Doubles, observed: Labels) -> Labels:
     """Return 1 for the unknown labels with the greatest log-odds z [N, C], as many as the observed ones let one expect."""
-    rows = evenly_spread(np.arange(len(z)), FITTED_ON)
+    rows = evenly_spread(len(z), FITTED_ON)
     known, unknown = observed[rows], observed == 0
     per_image = (positive_weight_by_scores(z[rows, :, None], known).sum() - (known == 1).sum()) / len(rows)
     count = min(max(round(per_image * len(z)), 0), int(unknown.sum()))

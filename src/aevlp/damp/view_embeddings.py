@@ -21,7 +21,7 @@ from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.text import text_embeddings
 from aevlp.damp.views import ViewSettings, decode, plan_views
-from aevlp.data.dataset import Rows, Split
+from aevlp.data.dataset import Rows, Split, evenly_spread
 from aevlp.data.fingerprint import Digests
 from aevlp.models.image_settings import IMAGENET_MEAN, IMAGENET_STD
 from aevlp.models.options import TeacherOptions
@@ -143,7 +143,7 @@ class ViewEmbeddings:
 
     def sample(self, most: int) -> tuple[Rows, Tensor]:
         """Return (rows [M], embeddings float32 [M, V, K]) of at most `most` evenly spread images in the stored first draw."""
-        rows = np.unique(np.linspace(0, len(self.split.names) - 1, most).round().astype(np.intp))
+        rows = evenly_spread(len(self.split.names), most)
         return rows, torch.from_numpy(self.seen(1, rows).astype(np.float32))
 
     def boxes(self, epoch: int, row: int) -> list[tuple[float, float, float, float]]:

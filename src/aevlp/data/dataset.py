@@ -28,6 +28,11 @@ BY_CONTENT = "content-"  # beginning of a fingerprint that names all bytes of th
 FEWEST = 5  # smallest number of training images of which some can be held out
 
 
+def evenly_spread(count: int, most: int) -> Rows:
+    """Return at most `most` of the rows 0..count-1, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, most).round().astype(np.intp))
+
+
 @dataclass(frozen=True)
 class Paths(Sequence[Path]):
     """The paths of image files. Each is made on access: for a million images, only the names stay in memory."""

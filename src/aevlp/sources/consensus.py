@@ -74,6 +74,7 @@ class Consensus(Damp):
         features = context.features()
         self.opinions["backbone"] = self._opinion(TagRegression(features, self.tags).of_fitted(features, self.tags))
         z, self.trust = self._agreement()
+        self.opinions = {}  # no longer needed: three tables of the whole set
         log.info("consensus: weights %s", ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items()))
         assert context.expected_positives is not None
         table = from_numpy(soft_labels(z, self.observed.numpy(), context.expected_positives)).float()

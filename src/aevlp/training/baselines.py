@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.core.seeds import seed_for
-from aevlp.data.dataset import Split
+from aevlp.data.dataset import Split, evenly_spread
 
 ROUNDS = 200  # shuffles, and bootstrap samples
 MOST_COMPARED = 5000  # images, evenly spread
@@ -75,7 +75,7 @@ class Baselines:
 
 def compare_with_baselines(split: Split, model: Floats, teacher: Floats | None, seed: int) -> Baselines | None:
     """Compare the scores [N, C] of a model and of its teacher on a split; None if no label of it is positive."""
-    rows = np.unique(np.linspace(0, len(split.names) - 1, MOST_COMPARED).round().astype(np.intp))
+    rows = evenly_spread(len(split.names), MOST_COMPARED)
     positive = split.evaluation_labels[rows] == 1
     if not positive.any():
         return None

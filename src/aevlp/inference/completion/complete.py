@@ -14,7 +14,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
 from aevlp.damp.options import DampOptions
 from aevlp.data.annotations import WHOLE_IMAGE
-from aevlp.data.dataset import Dataset, Labels, Split
+from aevlp.data.dataset import Dataset, Labels, Split, evenly_spread
 from aevlp.inference.completion.claims import Claim, ClaimMeasurement, best_f1_cut, expected_claim, precise_absences
 from aevlp.inference.completion.fusion import (
     SUREST,
@@ -227,7 +227,7 @@ def _target(task: LabelTask, scores: Mapping[str, Scores]) -> tuple[FitTarget | 
     """Return the target to fit the fusion to (None: there is no label), and the scores of the same images."""
     splits = _target_splits(task)
     labels: Labels = np.concatenate([split.evaluation_labels for split in splits])
-    rows = np.unique(np.linspace(0, len(labels) - 1, FITTED_ON).round().astype(np.intp))
+    rows = evenly_spread(len(labels), FITTED_ON)
     labels = labels[rows]
     on = {name: np.concatenate([scores[split.name][name] for split in splits])[rows] for name in scores["val"]}
     if splits[0].truth is not None:

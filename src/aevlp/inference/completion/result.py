@@ -18,7 +18,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.tables import next_steps
 from aevlp.damp.quality import precision_recall
 from aevlp.data.annotations import Annotations, ScoredCells, ScoreKind, no_scores
-from aevlp.data.dataset import Dataset, Split
+from aevlp.data.dataset import Dataset, Split, evenly_spread
 from aevlp.data.images import BadImage, open_rgb
 from aevlp.data.records import LabelRecord, records_of
 from aevlp.inference.completion.claims import Claim, ExpectedClaim
@@ -184,7 +184,7 @@ class Completion:
         ]
         if not rows:
             return []
-        return [rows[index] for index in np.unique(np.linspace(0, len(rows) - 1, SAMPLES).round().astype(int))]
+        return [rows[index] for index in evenly_spread(len(rows), SAMPLES)]
 
     def to_pandas(self) -> DataFrame:
         """Return a row per image.
