@@ -10,7 +10,6 @@ from typing import Any
 
 from aevlp.core.errors import UserError
 from aevlp.data.annotations import COMPLETE, State
-from aevlp.data.dataset import ImageTable
 from aevlp.data.files import refuse_repeated
 from aevlp.data.json_labels import (
     ImageEntry,
@@ -22,24 +21,11 @@ from aevlp.data.json_labels import (
     as_split,
     as_state,
     as_text,
-    kind_of,
     load_json,
 )
-from aevlp.data.label_file import ParsedLabels, table_of
-from aevlp.data.readers import Reader, register
+from aevlp.data.label_file import ParsedLabels, register_json_file
 
 OUTLINES = ("segmentation", "keypoints")  # nine tenths of a large file
-
-
-def detects(path: Path) -> bool:
-    """Return whether this is a JSON file that begins as COCO files do."""
-    return kind_of(path) == "coco-file"
-
-
-def read(path: Path) -> ImageTable:
-    """Return every image of the file, with and without annotations."""
-    [parsed] = parse(path)
-    return table_of(parsed, "coco-file")
 
 
 def parse(path: Path) -> list[ParsedLabels]:
@@ -105,5 +91,4 @@ def _by_id(values: object, key: str, what: str) -> dict[int, str]:
     return found
 
 
-LOOKS_LIKE = "a .json file with images, annotations and categories, as in COCO"
-register(Reader("coco-file", detects, read, LOOKS_LIKE, parse=parse))
+register_json_file("coco-file", parse, "a .json file with images, annotations and categories, as in COCO")

@@ -10,7 +10,6 @@ from typing import Any
 
 from aevlp.core.errors import UserError
 from aevlp.data.annotations import COMPLETE
-from aevlp.data.dataset import ImageTable
 from aevlp.data.json_labels import (
     ImageEntry,
     as_answer,
@@ -21,22 +20,9 @@ from aevlp.data.json_labels import (
     as_split,
     as_state,
     as_text,
-    kind_of,
     load_json,
 )
-from aevlp.data.label_file import ParsedLabels, table_of
-from aevlp.data.readers import Reader, register
-
-
-def detects(path: Path) -> bool:
-    """Return whether this is a JSON file that begins as FiftyOne's labels do."""
-    return kind_of(path) == "fiftyone"
-
-
-def read(path: Path) -> ImageTable:
-    """Return every image of the file, with and without targets."""
-    [parsed] = parse(path)
-    return table_of(parsed, "fiftyone")
+from aevlp.data.label_file import ParsedLabels, register_json_file
 
 
 def parse(path: Path) -> list[ParsedLabels]:
@@ -83,5 +69,4 @@ def _add(target: object, entry: ImageEntry, classes: tuple[str, ...] | None) -> 
     entry.add(label, as_state(attributes.get("state"), entry.place), attributes)
 
 
-LOOKS_LIKE = "a .json file with classes and labels, as FiftyOne exports them"
-register(Reader("fiftyone", detects, read, LOOKS_LIKE, parse=parse))
+register_json_file("fiftyone", parse, "a .json file with classes and labels, as FiftyOne exports them")
