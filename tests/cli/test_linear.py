@@ -279,3 +279,13 @@ def test_images_and_features_are_not_mistaken_for_each_other(capsys, world, plai
         capsys, "eval", run, world, "--features", tmp_path / "wide.npz"
     )
     assert "takes features [N, 6], not [16, 12]" in refused(capsys, "predict", run, tmp_path / "wide.npz")
+
+
+def test_the_loss_of_an_epoch_is_the_mean_of_its_steps(capsys, world, plain, tmp_path):
+    losses = []
+    for size in ("8", "16"):
+        words = ["--method", "an", "--train.mode", "linear", "--epochs", "1", "--train.batch_size", size]
+        run = tmp_path / size
+        assert aevlp(capsys, "train", world, "--out", run, *plain, *words, "--train.head_learning_rate", "0").code == 0
+        losses.append(json.loads((run / "metrics.jsonl").read_text())["loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)

@@ -61,6 +61,12 @@ def test_offsets_follow_how_often_a_class_is_the_tag():
     assert odds / odds.sum() == pytest.approx(shares, abs=0.03)
 
 
+def test_a_class_that_is_never_the_tag_is_not_ruled_out():
+    rng = np.random.default_rng(0)
+    tags = np.eye(3)[rng.integers(0, 2, 500)]
+    assert fit_agreement([rng.normal(size=tags.shape)], tags).offsets[2] > -5
+
+
 def test_without_a_tag_the_first_opinion_counts():
     fitted = fit_agreement([np.zeros((4, 3)), np.ones((4, 3))], np.zeros((4, 3)))
     assert fitted.weights.tolist() == [1, 0]

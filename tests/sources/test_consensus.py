@@ -1,5 +1,6 @@
 """The consensus source: opinions without an image's own tag, their weights, and the soft labels."""
 
+import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
@@ -7,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from aevlp.config.config import build_config
 from aevlp.core.seeds import generator_for
+from aevlp.damp.agreement import TagRegression
 from aevlp.data import prepare, read
 from aevlp.sources import EpochContext
 from aevlp.sources.consensus import Consensus
@@ -79,3 +81,32 @@ def test_the_number_of_labels_is_estimated_from_what_the_teacher_finds(make):
     assert not found[source.observed != 0].any()
     truth = source.context.split.truth == 1
     assert 1 + found.sum(1).float().mean() == pytest.approx(truth.sum(1).mean(), rel=0.3)
+
+
+def test_an_image_is_like_others_by_the_whole_of_it_and_its_best_tile(make):
+    source = make(**{"damp.draws": 1})
+    views = torch.from_numpy(source.views.seen(1, np.arange(len(source.observed))).astype(np.float32))
+    regression = TagRegression(views[:, 0], source.tags)
+    for row in (0, 5):
+        found = regression(views[[row]], views[[row], 0], source.tags[[row]])[0].numpy()
+        for column in range(found.shape[1]):
+            score = (found[0, column] + max(found[1:, column])) / 2
+            assert source.opinions["likeness"][row, column] == pytest.approx(np.log(max(score, 0.05 / found.shape[1])), abs=1e-5)
+
+
+def test_only_unknown_labels_become_pseudo_labels(make):
+    source = make()
+    told(source, some_features(source))
+    source.table[source.observed == 0] = 0.4
+    source.table[0] = 0.6
+    pseudo, unknown = source.pseudo_labels(), source.observed == 0
+    assert pseudo[0][unknown[0]].all()
+    assert pseudo.sum() == unknown[0].sum()
+    assert torch.equal(source.labels(3), pseudo)
+
+
+def test_the_opinions_are_let_go_once_they_are_weighed(make):
+    source = make()
+    assert set(source.opinions) == {"teacher", "likeness"}
+    told(source, some_features(source))
+    assert source.opinions == {}
