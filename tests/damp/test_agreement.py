@@ -61,6 +61,21 @@ def test_offsets_follow_how_often_a_class_is_the_tag():
     assert odds / odds.sum() == pytest.approx(shares, abs=0.03)
 
 
+def test_no_other_offsets_fit_better_than_those_that_are_found():
+    rng = np.random.default_rng(1)
+    opinion, tags = rng.normal(size=(30, 3)), np.eye(3)[rng.choice(3, 30, p=[0.7, 0.2, 0.1])]
+    fitted = fit_agreement([opinion], tags)
+
+    def cost(offsets):
+        z = fitted.weights[0] * opinion + offsets
+        q = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        return -(tags * np.log(q)).sum() + (offsets**2).sum()
+
+    best = cost(fitted.offsets)
+    for step in 0.05 * np.vstack([np.eye(3), -np.eye(3)]):
+        assert cost(fitted.offsets + step) > best
+
+
 def test_a_class_that_is_never_the_tag_is_not_ruled_out():
     rng = np.random.default_rng(0)
     tags = np.eye(3)[rng.integers(0, 2, 500)]

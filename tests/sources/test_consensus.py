@@ -110,3 +110,9 @@ def test_the_opinions_are_let_go_once_they_are_weighed(make):
     assert set(source.opinions) == {"teacher", "likeness"}
     told(source, some_features(source))
     assert source.opinions == {}
+
+
+def test_a_score_of_nothing_is_an_opinion_that_another_can_outweigh(make):
+    source = make()
+    classes = len(source.classes)
+    assert source._opinion(torch.zeros(2, classes)) == pytest.approx(np.full((2, classes), np.log(0.05 / classes)))
