@@ -300,7 +300,7 @@ def test_the_model_kept_is_that_of_the_best_epoch(capsys, monkeypatch, world, pl
 
     said = iter([50.0, 49.0, 49.5, 50.0])
     monkeypatch.setattr("aevlp.training.loop.evaluate_split", lambda *_: RankingMetrics(next(said), 0.0, {}))
-    # The schedules stretch over the epochs; without them the first epoch is the same in a run of three and in a run of one.
+    # A schedule that stretches over the epochs would make the first epoch of three another than that of one.
     flat = ["--method", "an"]
     assert run_ok(capsys, "train", world, "--out", tmp_path / "three", *plain, *flat)["best_epoch"] == 1
     said = iter([50.0, 50.0])

@@ -9,6 +9,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.losses import LOSSES
+from aevlp.losses.gpr import GprOptions
 from aevlp.losses.gr import GrOptions
 from aevlp.losses.ll_r import LlROptions
 from aevlp.losses.splc import SplcOptions
@@ -73,6 +74,15 @@ def test_a_value_out_of_range_is_refused(name, options, wanted):
 def test_schedules_follow_their_lines(epoch, w, b, mu, sigma):
     now = GrOptions(w0=0, w1=10, b0=-2, b1=-8).at(epoch, 8, 77)
     assert (now["w"], now["b"], now["mu"], now["sigma"]) == pytest.approx((w, b, mu, sigma), abs=1e-12)
+
+
+@pytest.mark.parametrize("warmup", [0, 2])
+def test_a_schedule_of_its_own_does_not_depend_on_the_epochs(warmup):
+    """Epochs beyond the schedule keep its last values; fewer epochs are the first of it."""
+    of_its_own, stretched = GprOptions(w1=10, schedule_epochs=4), GprOptions(w1=10)
+    for epoch in range(1, 13):
+        wanted = stretched.at(min(epoch, warmup + 4), warmup + 4, 77, warmup)
+        assert of_its_own.at(epoch, 12, 77, warmup) == of_its_own.at(epoch, 3, 77, warmup) == wanted
 
 
 def test_self_paced_correction_starts_in_the_second_epoch():

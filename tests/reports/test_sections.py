@@ -168,7 +168,6 @@ def test_readers_are_told_what_to_be_careful_about(tmp_path, image):
     page = read(write_run(tmp_path / "run", made, thresholds(CLASSES, classes=dict.fromkeys(CLASSES, 0.3))))
     (notes,) = page.all("ul", class_="notes")
     assert [note.text.split(":")[0] for note in notes.all("li")] == [
-        "The best epoch is the last one",
         "The thresholds were refitted after training",
         "2 of 6 classes have no positive among the test images",
     ]

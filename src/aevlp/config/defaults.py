@@ -16,6 +16,7 @@ from aevlp.models.heads import HEADS
 MODE, FEATURES, BACKBONE = "train.mode", "model.features", "model.backbone"
 LINEAR: dict[str, Any] = {
     "train.epochs": 8,
+    "loss.schedule_epochs": 5,
     "train.batch_size": 16,
     "train.optimizer": "adam",
     "train.head_learning_rate": 1e-3,

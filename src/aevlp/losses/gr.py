@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from aevlp.core.options import Above
+from aevlp.core.options import Above, AtLeast
 from aevlp.losses.cells import by_label, log_probabilities
 from aevlp.losses.registry import LossOptions, register_loss
 
@@ -54,9 +54,14 @@ class GrOptions(LossOptions):
     """Robustness of the negative side of an unknown label: 1 is mean absolute error, towards 0 cross-entropy (CUB 1.5)."""
     q2: Annotated[float, Above(0)] = 0.01
     """Robustness of the positive side of an unknown label."""
+    schedule_epochs: Annotated[int, AtLeast(1)] | None = None
+    """Epochs that the schedule of w, b, mu and sigma takes; later ones keep its last values. null: all epochs, as in the paper."""
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gr` in epoch 1..epochs."""
+        if self.schedule_epochs is not None:
+            epochs = warmup + self.schedule_epochs
+            epoch = min(epoch, epochs)
         return {
             "w": beta(self.w0, self.w1, epoch, epochs, warmup),
             "b": beta(self.b0, self.b1, epoch, epochs, warmup),

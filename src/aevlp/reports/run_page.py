@@ -228,8 +228,6 @@ def _labels_basis(result: Result, thresholds: Thresholds) -> str:
 def _notes(result: Result, evidence: Evidence, thresholds: Thresholds) -> list[str]:
     """Return warnings and advice for the reader."""
     found = []
-    if result["best_epoch"] == result["epochs"] > 1:
-        found.append("The best epoch is the last one: more epochs may help (--epochs).")
     if result["val_labels"] != "complete":
         found.append("The validation labels are incomplete: validation mAP counts observed labels only and is a lower bound.")
     if thresholds.basis == "estimated":
