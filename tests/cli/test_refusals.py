@@ -107,15 +107,6 @@ def test_missing_and_empty_image_sets(capsys, tmp_path, monkeypatch, command):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_class_without_examples_stops_training(capsys, own_world, small, tmp_path):
-    (own_world / "classes.txt").write_text((own_world / "classes.txt").read_text() + "white\n")
-    message = refused(capsys, "train", own_world, "--out", tmp_path / "run", *small)
-    assert refused(capsys, "check", own_world).endswith(message)
-    assert "1 of 7 classes have no example" in message
-    assert "white" in message
-    assert not (tmp_path / "run").exists()
-
-
 def test_an_existing_run_is_kept_unless_the_user_says_otherwise(capsys, world, small, tmp_path):
     run = tmp_path / "run"
     assert aevlp(capsys, "train", world, "--out", run, *small, "--epochs", "1").code == 0

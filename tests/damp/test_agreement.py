@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from aevlp.core.seeds import generator_for
-from aevlp.damp.agreement import TagRegression, fit_agreement, soft_labels
+from aevlp.damp.agreement import TagRegression, agreed_log_odds, fit_agreement, soft_labels
 
 EXPECTED = 1.6
 
@@ -80,6 +80,22 @@ def test_a_class_that_is_never_the_tag_is_not_ruled_out():
     rng = np.random.default_rng(0)
     tags = np.eye(3)[rng.integers(0, 2, 500)]
     assert fit_agreement([rng.normal(size=tags.shape)], tags).offsets[2] > -5
+
+
+def test_the_first_opinion_speaks_for_classes_that_are_never_the_tag():
+    """The others know nothing of them; their odds against the classes with tags are those that the first opinion gives."""
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(4000, 6))
+    chosen = np.stack([rng.multinomial(1, row / row.sum()) for row in np.exp(z[:, :4])])
+    tags = np.hstack([chosen, np.zeros((4000, 2))])
+    others = np.hstack([z[:, :4], np.full((4000, 2), -9.0)]) + rng.normal(size=z.shape) / 2
+    found, weights = agreed_log_odds([z / 2, others], tags)
+    assert len(weights) == 2
+    odds = found[:, 4:] - np.log(np.exp(found[:, :4]).sum(1, keepdims=True))
+    assert np.abs(odds - (z[:, 4:] - np.log(np.exp(z[:, :4]).sum(1, keepdims=True)))).mean() < 0.3
+    told, same = agreed_log_odds([z[:, :4] / 2, others[:, :4]], tags[:, :4])
+    assert found[:, :4] == pytest.approx(told)
+    assert weights == pytest.approx(same)
 
 
 def test_without_a_tag_the_first_opinion_counts():

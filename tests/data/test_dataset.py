@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.data import Dataset, ImageTable, Split, prepare
+from aevlp.data.annotations import WHOLE_IMAGE, Annotations, Answer, ScoredCells
 from aevlp.data.dataset import Labels, require_examples, single_positives
 
 ROOT = Path("root")
@@ -232,5 +234,25 @@ def test_examples_can_be_required() -> None:
         require_examples(with_examples_of(1, 3))
     assert str(caught.value) == (
         "root: 2 of 4 classes have no example among the 5 training images (a, c); "
-        "add examples, remove these classes, or give a split 'val' if none is to be held out of 'train'"
+        "add examples, leave these classes out with --classes-without-examples drop, "
+        "or give a split 'val' if none is to be held out of 'train'"
     )
+    with pytest.raises(UserError, match="none of the 5 training images has a label"):
+        require_examples(with_examples_of(), "teacher", asks_teacher=True)
+
+
+def test_classes_can_be_left_out_with_all_that_is_known_of_them() -> None:
+    labels = random_labels(6, (-1, 0, 1))
+    places, sure = np.array([[0, 1, 2], [0, 1, 3]], np.int32), np.array([0.1, 0.2, 0.3], np.float32)
+    cells = ScoredCells(places[0], places[1], np.zeros(3, np.int8), sure, {})
+    answers = {(1, 1): Answer("ann"), (2, 3): Answer("bob"), (2, WHOLE_IMAGE): Answer("bob")}
+    known = Annotations(frozenset({2}), answers, cells)
+    whole = replace(table(labels, ("train",) * 5 + ("val",)), annotations=known)
+    data = prepare(whole).without_classes(("b", "c"))
+    assert data.classes == ("a", "d")
+    assert (data.train.observed[[0, 1, 3, 4]] == labels[[0, 1, 3, 4]][:, [0, 3]]).all()
+    assert data.val.observed.shape == (1, 2)
+    left = data.train.annotations
+    assert left.answers == {(2, 1): Answer("bob"), (2, WHOLE_IMAGE): Answer("bob")}
+    assert (left.complete, left.scores.columns.tolist()) == (frozenset({2}), [0, 1])
+    assert left.scores.confidence == pytest.approx([0.1, 0.3])

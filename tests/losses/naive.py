@@ -231,6 +231,7 @@ ROBUST = {
     "sigma1": 0.3,
     "q1": 1.5,
     "q2": 0.4,
+    "schedule_epochs": 5,
 }
 OTHER_OPTIONS = {
     "an-ls": {"smoothing": 0.3},

@@ -2,6 +2,7 @@
 
 import json
 from math import ceil
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from aevlp.losses.gr import GrOptions
 from aevlp.losses.large import large_count
 from tests.shared import shared_folder
 
-RECIPES = {
+RECIPES: dict[str, dict[str, Any]] = {
     "voc": {"w1": 2, "b1": -2, "eta": 0.05},
     "coco": {"w1": 10, "b1": -8, "lambda1": 0.5, "eta": 0.001},
     "nus": {"w1": 10, "b1": -8, "lambda1": 0.5, "eta": 0.001},

@@ -19,7 +19,7 @@ from aevlp.training.run_folder import open_run
 if TYPE_CHECKING:
     from aevlp.inference.evaluation import SplitProbabilities
 
-AS_IN_THE_RUN = ("data.observe", "data.zeros", FEATURES)
+AS_IN_THE_RUN = ("data.observe", "data.zeros", "data.classes_without_examples", FEATURES)
 """Options whose defaults are the run's, so that its validation part is the same."""
 KEPT = (*AS_IN_THE_RUN, "store", "train.workers", "train.expected_positives")
 

@@ -27,6 +27,7 @@ SHORT_NAMES = {
     "data.proposed": "--proposed",
     "data.answers": "--answers",
     "data.bad_images": "--bad-images",
+    "data.classes_without_examples": "--classes-without-examples",
     "teacher.name": "--teacher",
     "teacher.prompts": "--prompts",
     "model.backbone": "--backbone",

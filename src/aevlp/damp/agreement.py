@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, log_softmax
+from scipy.special import expit, log_softmax, logsumexp
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -98,6 +98,24 @@ def fit_agreement(opinions: Sequence[Doubles], tags: Doubles) -> Agreement:
     with threadpool_limits(1):  # the vectors are short: threads would only wait for each other
         found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
     return Agreement(found.x[:count], found.x[count:])
+
+
+def agreed_log_odds(opinions: Sequence[Doubles], tags: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the log-odds z [N, C] of opinions [N, C] each, up to one number, and the opinions' weights [K].
+
+    The first opinion alone speaks for classes that are no image's tag: the others have learnt from tags. Its odds against all
+    classes with tags are kept.
+    """
+    seen = tags.any(0) | (not tags.any())
+    told = [opinion[:, seen] for opinion in opinions]
+    fitted = fit_agreement(told, tags[:, seen])
+    z = np.empty(tags.shape)
+    z[:, seen] = fitted(told)
+    if not seen.all():
+        alone = fit_agreement(told[:1], tags[:, seen])
+        shift = logsumexp(z[:, seen], axis=1) - logsumexp(alone(told[:1]), axis=1)
+        z[:, ~seen] = alone.weights[0] * opinions[0][:, ~seen] + shift[:, None]
+    return z, fitted.weights
 
 
 def soft_labels(z: Doubles, observed: Labels, expected_positives: float) -> Doubles:

@@ -6,7 +6,7 @@ which something is known.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -103,6 +103,14 @@ class Annotations:
         moved[rows] = np.arange(len(rows), dtype=np.int32)
         scored = moved[self.scores.rows]
         return Annotations(complete, answers, self.scores.at(scored >= 0, scored))
+
+    def of_classes(self, columns: Rows) -> "Annotations":
+        """Return the annotations of some columns, in this order."""
+        place = {int(column): number for number, column in enumerate(columns)} | {WHOLE_IMAGE: WHOLE_IMAGE}
+        answers = {(row, place[column]): answer for (row, column), answer in self.answers.items() if column in place}
+        scores = self.scores.at(np.isin(self.scores.columns, columns))
+        moved = np.array([place[column] for column in scores.columns.tolist()], np.int32)
+        return Annotations(self.complete, answers, replace(scores, columns=moved))
 
     def states(self, labels: Labels) -> Labels:
         """Return the `State` of each cell, int8 [N, C], given the table's confirmed labels."""

@@ -88,7 +88,7 @@ def report_on(path: Path, options: DataOptions | None = None) -> Report:
         without = dataset.classes_without_positive()
         if "val" not in table.splits:
             held_out = len(hold_out(table.splits.count("train"))[1])
-        if len(without) < len(table.classes):  # a set without any observed positive is meant for labelling, not for training
+        if options.classes_without_examples == "stop" and len(without) < len(table.classes):  # without any, it is for labelling
             require_examples(dataset)
     except UserError as error:
         problems.append(str(error))
@@ -246,6 +246,8 @@ def _class_lines(report: Report) -> list[str]:
     if report.without_examples:
         without = report.without_examples
         lines.append(f"classes without an example to train on ({len(without)}): {first_few(without, MOST_CLASSES)}")
+        if len(without) < len(report.classes):
+            lines.append("  a teacher may speak for them; methods without one need --classes-without-examples drop")
     return lines
 
 

@@ -1,7 +1,8 @@
 """An image set with incomplete labels: as a reader finds it (`ImageTable`) and as a model trains on it (`Dataset`)."""
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -16,9 +17,11 @@ from aevlp.data.annotations import Labels as Labels
 from aevlp.data.annotations import Rows as Rows
 from aevlp.data.fingerprint import Digests, digests, set_fingerprint
 
+log = logging.getLogger("aevlp")
 Observe = Literal["given", "single"]
 Zeros = Literal["unknown", "negative"]
 Proposed = Literal["unknown", "positive"]
+WithoutExamples = Literal["teacher", "stop", "drop"]
 
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}  # as users may spell them
@@ -110,6 +113,11 @@ class Split:
         names, annotations = self.paths.at(rows).names, self.annotations.part(rows)
         return Split(self.name, self.root, names, self.digests[rows], self.observed[rows], truth, annotations)
 
+    def of_classes(self, columns: Rows) -> "Split":
+        """Return the same images with some of the classes, in this order."""
+        truth = None if self.truth is None else self.truth[:, columns]
+        return replace(self, observed=self.observed[:, columns], truth=truth, annotations=self.annotations.of_classes(columns))
+
     @property
     def evaluation_labels(self) -> Labels:
         """The truth or, where it is not known, the observed labels."""
@@ -132,8 +140,14 @@ class Dataset:
 
     def classes_without_positive(self) -> tuple[str, ...]:
         """Return the classes without an observed positive among the training images."""
-        seen = (self.train.observed == 1).any(axis=0)
-        return tuple(name for name, is_seen in zip(self.classes, seen, strict=True) if not is_seen)
+        return tuple(self.classes[column] for column in np.flatnonzero(~(self.train.observed == 1).any(axis=0)))
+
+    def without_classes(self, names: Sequence[str]) -> "Dataset":
+        """Return the same images without some of the classes."""
+        columns = np.flatnonzero(~np.isin(self.classes, names))
+        test = None if self.test is None else self.test.of_classes(columns)
+        kept = tuple(self.classes[column] for column in columns)
+        return Dataset(kept, self.train.of_classes(columns), self.val.of_classes(columns), test)
 
 
 def prepare(
@@ -274,12 +288,22 @@ def names_content(fingerprint: object) -> bool:
     return str(fingerprint).startswith(BY_CONTENT)
 
 
-def require_examples(dataset: Dataset) -> None:
-    """Raise if a class has no observed positive to learn from."""
+def require_examples(dataset: Dataset, choice: WithoutExamples = "stop", *, asks_teacher: bool = False) -> None:
+    """Raise if a class has no observed positive to learn from, unless a teacher is asked and is to speak for it."""
     without = dataset.classes_without_positive()
-    if without:
+    if not without:
+        return
+    if len(without) == len(dataset.classes):
         raise UserError(
-            f"{dataset.train.root}: {len(without)} of {len(dataset.classes)} classes have no example among the "
-            f"{len(dataset.train.names)} training images ({first_few(without, 10)}); "
-            "add examples, remove these classes, or give a split 'val' if none is to be held out of 'train'"
+            f"{dataset.train.root}: none of the {len(dataset.train.names)} training images has a label; tag some of them"
         )
+    what = f"{len(without)} of {len(dataset.classes)} classes have no example"
+    if choice == "teacher" and asks_teacher:
+        log.warning("%s; they are learnt from the teacher's labels alone: %s", what, first_few(without, 10))
+        return
+    other = "train with a method that asks a teacher, which speaks for them, " if choice == "teacher" and not asks_teacher else ""
+    raise UserError(
+        f"{dataset.train.root}: {what} among the {len(dataset.train.names)} training images ({first_few(without, 10)}); "
+        f"add examples, leave these classes out with --classes-without-examples drop, {other}"
+        "or give a split 'val' if none is to be held out of 'train'"
+    )

@@ -12,7 +12,18 @@ from aevlp.core.options import Options
 from aevlp.core.progress import progress
 from aevlp.data.annotations import ScoreKind
 from aevlp.data.answers import AnswerStore, answers_file
-from aevlp.data.dataset import Dataset, ImageTable, Observe, Paths, Proposed, Split, Zeros, complete_split, prepare
+from aevlp.data.dataset import (
+    Dataset,
+    ImageTable,
+    Observe,
+    Paths,
+    Proposed,
+    Split,
+    WithoutExamples,
+    Zeros,
+    complete_split,
+    prepare,
+)
 from aevlp.data.fingerprint import Digests, digests
 from aevlp.data.images import bad_images
 from aevlp.data.known_files import recall
@@ -38,6 +49,8 @@ class DataOptions(Options, section="data"):
     """Answers of `aevlp review`; null: those in answers.sqlite in the image set's folder, if there are any; none: no answers."""
     bad_images: Literal["stop", "skip"] = "stop"
     """Images that cannot be read stop the command before training, or are left out with a warning."""
+    classes_without_examples: WithoutExamples = "teacher"
+    """Classes that no training image has: the teacher speaks for them (if the method asks one), or stop, or leave them out."""
 
 
 def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
@@ -56,18 +69,26 @@ def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
 
 
 def _prepared(table: ImageTable, options: DataOptions, bad: frozenset[int]) -> Dataset:
-    return prepare(table, observe=options.observe, zeros=options.zeros, proposed=options.proposed, exclude=bad)
+    data = prepare(table, observe=options.observe, zeros=options.zeros, proposed=options.proposed, exclude=bad)
+    without = data.classes_without_positive()
+    if options.classes_without_examples != "drop" or len(without) in (0, len(data.classes)):
+        return data
+    log.warning("%d of %d classes have no example and are left out: %s", len(without), len(data.classes), first_few(without, 10))
+    return data.without_classes(without)
 
 
 def load_split(path: Path, options: DataOptions, cache: Path | None, name: str) -> tuple[tuple[str, ...], Split]:
     """Return the classes of the image set at `path` and one of its splits; the others may be missing."""
     table, bad = _read(path, options, cache)
-    if name != "train" and name in table.splits:
+    drops = options.classes_without_examples == "drop" and "train" in table.splits
+    if name != "train" and name in table.splits and not drops:
         return table.classes, complete_split(table, name, exclude=bad)
-    if name == "test":
+    if name not in ("train", "val", *table.splits):
         raise UserError(f"--split test: {path} has none, only {' and '.join(sorted(set(table.splits)))}")
     data = _prepared(table, options, bad)
-    return data.classes, data.train if name == "train" else data.val
+    split = {"train": data.train, "val": data.val, "test": data.test}[name]
+    assert split is not None
+    return data.classes, split
 
 
 def read_answered(path: Path, options: DataOptions) -> ImageTable:

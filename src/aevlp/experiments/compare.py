@@ -130,8 +130,9 @@ def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mappin
     """Refuse an image set that cannot be trained on, prompts or features of other images, and results of another set."""
     for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
         dataset = load(data, options, store_root(store))
-        require_examples(dataset)
         configs = [trial.config for trial in waiting if (trial.config.data, trial.config.run.store) == (options, store)]
+        asks_teacher = all(config.method.source.asks_teacher for config in configs)
+        require_examples(dataset, options.classes_without_examples, asks_teacher=asks_teacher)
         fits = {(one.method.source.asks_teacher, one.teacher.prompts, one.model.features): one for one in configs}
         for config in fits.values():
             check_inputs(config, dataset)

@@ -23,7 +23,7 @@ def estimate_run(config: Config, data_path: Path) -> list[str]:
     """Return an estimate of a training's work, in lines; nothing is written but the embeddings of a sample, into the store."""
     root = store_root(config.run.store)
     data = load(data_path, config.data, root)
-    require_examples(data)
+    require_examples(data, config.data.classes_without_examples, asks_teacher=config.method.source.asks_teacher)
 
     from aevlp.core.engine import make_accelerator
     from aevlp.training.estimate import describe, describe_missing, missing_models, run_work
@@ -53,7 +53,7 @@ def train_run(
     data = None
     if done is None:
         data = load(data_path, config.data, store_root(config.run.store))
-        require_examples(data)
+        require_examples(data, config.data.classes_without_examples, asks_teacher=config.method.source.asks_teacher)
 
     # This loads torch, which takes seconds; whatever is refused above is refused at once.
     from aevlp.experiments.finalize import train_and_finalize, write_missing_pages

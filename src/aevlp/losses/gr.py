@@ -55,7 +55,7 @@ class GrOptions(LossOptions):
     q2: Annotated[float, Above(0)] = 0.01
     """Robustness of the positive side of an unknown label."""
     schedule_epochs: Annotated[int, AtLeast(1)] | None = None
-    """Epochs that the schedule of w, b, mu and sigma takes; later ones keep its last values. null: all epochs, as in the paper."""
+    """Epochs that the schedule of w, b, mu and sigma takes; later ones keep its last values. null: all of them (the paper)."""
 
     def at(self, epoch: int, epochs: int, cells: int, warmup: int = 0) -> dict[str, Any]:
         """Keyword arguments of `gr` in epoch 1..epochs."""

@@ -10,8 +10,9 @@ An observed tag is a fair draw from its image's labels. None of these opinions a
 
 The regressions predict an image without its own tag (leave-one-out, in closed form). Weights w >= 0 and an offset b for each
 class make the tags most likely: P(tag = c) = softmax_c(z), z_c = sum_k w_k opinion_k,c + b_c. An opinion that knows nothing gets
-no weight. By the same log-odds, an unknown label is there with probability sigmoid(z - t). The shift t makes the expected number
-of labels to find what it should be: m for each image, less the observed ones.
+no weight. The teacher alone speaks for a class that is no image's tag. By the same log-odds, an unknown label is there with
+probability sigmoid(z - t). The shift t makes the expected number of labels to find what it should be: m for each image, less the
+observed ones.
 """
 
 from __future__ import annotations
@@ -91,11 +92,10 @@ class Consensus(Damp):
 
     def _agreement(self) -> tuple[Doubles, dict[str, float]]:
         """Weigh the opinions so far; return the log-odds [N, C], up to one number, and the weights."""
-        from aevlp.damp.agreement import fit_agreement
+        from aevlp.damp.agreement import agreed_log_odds
 
-        opinions = list(self.opinions.values())
-        fitted = fit_agreement(opinions, self.tags.numpy())
-        return fitted(opinions), dict(zip(self.opinions, fitted.weights.tolist(), strict=True))
+        z, weights = agreed_log_odds(list(self.opinions.values()), self.tags.numpy())
+        return z, dict(zip(self.opinions, weights.tolist(), strict=True))
 
     def _likeness(self) -> Doubles:
         """Return the opinion [N, C] of a regression of the tags on the teacher's embeddings of whole images."""

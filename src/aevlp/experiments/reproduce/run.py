@@ -48,7 +48,8 @@ def run_target(request: ReproduceRequest) -> tuple[str, Sheet]:
         mark_folder(request)  # before the world is drawn into it
         ensure_world(request.image_set, config.engine, **(QUICK_WORLD if request.quick else {}))
     data = load(request.image_set, config.data, store_root(config.run.store))
-    require_examples(data)
+    asks_teacher = all(trial.config.method.source.asks_teacher for trial in trials)
+    require_examples(data, config.data.classes_without_examples, asks_teacher=asks_teacher)
     column = paper_column(request, data.classes)
     sheet, times = _sheet(request, planned, trials, data, column)
     times.append(f"this call took {duration(time.monotonic() - started)}")
