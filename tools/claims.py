@@ -33,6 +33,7 @@ from aevlp.inference.completion.claims import ExpectedClaim, MeasuredClaim
 from aevlp.inference.completion.result import Completion
 from aevlp.inference.evaluation import evaluate_run
 from aevlp.training.evaluate import label_metrics
+from aevlp.training.intervals import Interval
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import read_thresholds, thresholds_for
 
@@ -102,22 +103,29 @@ def true_figures(done: Completion, drawn: UserSet) -> dict[str, float]:
     """Return the true precision and recall of the new labels of training images, and of the labels proposed to be absent."""
     classes = np.array([drawn.table.classes[c] for c in drawn.columns])
     truth = {PurePath(drawn.table.names[row]).name: set(classes[own]) for row, own in zip(drawn.train, drawn.truth, strict=True)}
-    hits = new = hidden = absent = wrong = 0
+    hits = new = hidden = absent = wrong = cells = 0
     for record in done:
         if record.split == "train":
             to_find = truth[PurePath(record.name).name] - set(record.observed)
             hidden, new, hits = hidden + len(to_find), new + len(record.proposed), hits + len(to_find & set(record.proposed))
+            cells += len(classes) - len(record.observed)
             absent, wrong = absent + len(record.proposed_absent), wrong + len(to_find & set(record.proposed_absent))
     return {
         **{"new": new, "precision": hits / new if new else np.nan, "recall": hits / hidden if hidden else np.nan},
         **{"absent": absent, "absent_precision": 1 - wrong / absent if absent else np.nan},
+        **{"lost": wrong / hidden if hidden else np.nan, "absent_share": absent / max(cells - hidden, 1)},
     }
 
 
 def claimed(done: Completion) -> dict[str, Any]:
     """Return the claims about the new labels and about the absences."""
-    absent = done.absent_precision
-    about_absences = {} if absent is None else {"absent_low": absent.low, "absent_high": absent.high}
+    absences = done.absences
+    about_absences: dict[str, Any] = {}
+    if absences is not None and absences.precision is not None and isinstance(absences.lost, Interval):
+        about_absences = {"absent_low": absences.precision.low, "absent_high": absences.precision.high}
+        about_absences |= {"lost_low": absences.lost.low, "lost_high": absences.lost.high}
+    elif absences is not None:
+        about_absences = {"lost_claimed": absences.lost}
     match done.claim:
         case MeasuredClaim(_, precision, recall):
             return {
@@ -125,7 +133,7 @@ def claimed(done: Completion) -> dict[str, Any]:
                 **{"recall_low": recall.low, "recall_high": recall.high, **about_absences},
             }
         case ExpectedClaim(precision=value, low=low, high=high):
-            return {"basis": "unverified", "claimed": value, "low": low, "high": high}
+            return {"basis": "unverified", "claimed": value, "low": low, "high": high, **about_absences}
         case reason:
             return {"basis": str(reason).partition(":")[0], **about_absences}
 

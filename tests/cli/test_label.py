@@ -88,7 +88,7 @@ def test_the_teacher_alone(capsys, world, small, store, tmp_path):
     answer = aevlp(capsys, "label", world, "--out", out, *small, *store)
     assert answer.code == 0, answer.err
     train = check_rows(out, world)
-    assert {who for row in train for who in predictors_of(row)} == {"teacher"}
+    assert {who for row in train for who in predictors_of(row)} == {"teacher", "likeness"}
     assert "measured on 8 fully labelled images" in answer.out
     assert f"written: {out}" in answer.out
     # The truth of the training images is known here, and the teacher knows its colours.
@@ -143,7 +143,7 @@ def test_both_with_a_model_that_has_not_seen_the_image(capsys, world, run, store
     assert "hardly doubts" not in answer.err
     scores = [s for line in out.read_text().splitlines() for s in json.loads(line)["proposed"].values()]
     assert scores
-    assert all(set(score) == {"confidence", "teacher", "model"} for score in scores)
+    assert all(set(score) == {"confidence", "teacher", "likeness", "model"} for score in scores)
     logs = [(folder / "log.txt").read_text() for folder in sorted((run / "folds").iterdir())]
     assert len(logs) == 2
     for log in logs:  # what the teacher has seen of the whole split serves its parts
@@ -280,7 +280,7 @@ def test_nothing_to_find(capsys, world, small, store, tmp_path):
         (["--min-confidence", "0"], "--min-confidence must be above 0 and at most 1, not 0.0"),
         (["--min-precision", "0.9", "--min-confidence", "0.9"], "--min-precision and --min-confidence exclude each other"),
         (["--min-precision", "nan"], "argument --min-precision: must be a number or null, not 'nan'"),
-        (["--min-negative-precision", "0"], "--min-negative-precision must be above 0 and at most 1, not 0.0"),
+        (["--max-lost", "1.5"], "--max-lost must be from 0 to 1, not 1.5"),
         (["--witness", "both"], "--witness both: there is no model to use; name a trained run with --run"),
         (["--witness", "model"], "--witness model: there is no model to use; name a trained run with --run"),
         (["--witness", "me"], "argument --witness: must be teacher or model or both or null, not 'me'"),

@@ -72,7 +72,7 @@ def label(
     witness: Literal["teacher", "model", "both"] | None = None,
     min_precision: float | None = None,
     min_confidence: float | None = None,
-    min_negative_precision: float | None = None,
+    max_lost: float | None = None,
     out_format: str | None = None,
     recipe: PathName | None = None,
     teacher: PathName | None = None,
@@ -91,7 +91,7 @@ def label(
         recipe = open_run(Path(run)).config
     own = {
         **{"run": run, "folds": folds, "witness": witness, "min-precision": min_precision, "out-format": out_format},
-        **{"min-confidence": min_confidence, "min-negative-precision": min_negative_precision, "recipe": recipe},
+        **{"min-confidence": min_confidence, "max-lost": max_lost, "recipe": recipe},
         **{"teacher": teacher, "observe": observe, "zeros": zeros, "device": device, "store": store},
     }
     given, known = _given(own, options), {option.flag: option for option in options_of("", LabelOptions)}

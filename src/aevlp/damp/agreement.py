@@ -22,6 +22,7 @@ RIDGE = 1.0  # penalty, in units of the mean variance of a feature
 OFFSET_PENALTY = 1.0  # on a class's own offset, squared; with few tags it stays near 0
 FITTED_ON = 10_000  # images at most
 FEWEST_TO_FIND = 0.01  # labels per image: where nearly all are known, the rest is not certain
+FLOOR = 0.05  # least score or prediction, in units of 1 / C: a logarithm must not follow noise near 0
 CHUNK = 4096  # images, whose vectors are in float64 at a time
 
 
@@ -54,10 +55,21 @@ class TagRegression:
         found: Tensor = x @ self.weights + self.centre - (x @ influence.unsqueeze(2)) * error.unsqueeze(1)
         return found
 
+    def of_others(self, vectors: Tensor) -> Tensor:
+        """Return predictions [B, V, C] for vectors [B, V, D] of images that are not in the fit."""
+        found: Tensor = (vectors.double() - self.mean) @ self.weights + self.centre
+        return found
+
     def of_fitted(self, vectors: Tensor, tags: Tensor) -> Tensor:
         """Return predictions [N, C] for the images of the fit themselves."""
         parts = zip(torch.split(vectors, CHUNK), torch.split(tags, CHUNK), strict=True)
         return torch.cat([self(own.unsqueeze(1), own, tag) for own, tag in parts]).squeeze(1)
+
+
+def opinion(scores: Tensor) -> Doubles:
+    """Return the logarithm of scores [N, C] that are shares of 1."""
+    found: Doubles = np.log(np.maximum(scores.double().numpy(), FLOOR / scores.shape[1]))
+    return found
 
 
 @dataclass(frozen=True)

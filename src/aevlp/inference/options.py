@@ -28,9 +28,8 @@ class LabelOptions(Options):
     null: the best F1."""
     min_confidence: Annotated[float, Between(0, 1, excludes_low=True)] | None = None
     """Propose the labels of at least this confidence; null: the best F1."""
-    min_negative_precision: Annotated[float, Between(0, 1, excludes_low=True)] | None = None
-    """Propose as many absences as keep this precision by the lower end of its 90 % interval, which takes fully labelled images;
-    null: 0.99 with such images; without them, the least likely classes of each image by DAMP's rule (damp.negative_fraction)."""
+    max_lost: Annotated[float, Between(0, 1)] = 0.05
+    """Propose as many absences as lose at most this share of the labels to find, as far as the known labels tell. 0: none."""
 
     def __post_init__(self) -> None:
         """Check that there is one rule for the cut."""

@@ -20,8 +20,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from aevlp.damp.options import DampOptions
 from aevlp.sources.damp import Damp
 from aevlp.sources.registry import EpochContext, SourceContext, register_source
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from aevlp.damp.agreement import Doubles
 
 log = logging.getLogger("aevlp")
-FLOOR = 0.05  # least score or prediction, in units of 1 / C: a logarithm must not follow noise near 0
 
 
 @register_source("consensus", DampOptions, yields="soft", asks_teacher=True, wants_expected_positives=True)
@@ -44,9 +41,10 @@ class Consensus(Damp):
     """
 
     def __init__(self, context: SourceContext, options: Any) -> None:
+        from aevlp.damp.likeness import tag_shares
+
         super().__init__(context, options)
-        positive = self.observed == 1
-        self.tags = positive.double() / positive.sum(1, keepdim=True).clamp(min=1)
+        self.tags = tag_shares(self.observed)
         self.opinions: dict[str, Doubles] = {}
         self.trust: dict[str, float] = {}  # opinion -> its weight; none before the first epoch
 
@@ -54,7 +52,11 @@ class Consensus(Damp):
         """Check the teacher, embed the views that the store lacks, and compute the teacher's opinions."""
         super().fill()
         if not self.trust:  # a run that goes on has its labels
-            self.opinions = {"teacher": self._opinion(self.scores(self.context.split)), "likeness": self._likeness()}
+            from aevlp.damp.agreement import opinion
+            from aevlp.damp.likeness import Likeness
+
+            teacher, likeness = self.scores(self.context.split), Likeness(self.views, self.tags).of_fitted()
+            self.opinions = {"teacher": opinion(teacher), "likeness": opinion(likeness)}
 
     def evidence(self) -> Tensor:
         """Return the labels that the teacher's opinions find, int8 [N, C]: as many as they can be sure of."""
@@ -70,10 +72,10 @@ class Consensus(Damp):
         from accelerate.utils import broadcast
         from torch import from_numpy
 
-        from aevlp.damp.agreement import TagRegression, soft_labels
+        from aevlp.damp.agreement import TagRegression, opinion, soft_labels
 
         features = context.features()
-        self.opinions["backbone"] = self._opinion(TagRegression(features, self.tags).of_fitted(features, self.tags))
+        self.opinions["backbone"] = opinion(TagRegression(features, self.tags).of_fitted(features, self.tags))
         z, self.trust = self._agreement()
         self.opinions = {}  # no longer needed: three tables of the whole set
         log.info("consensus: weights %s", ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items()))
@@ -96,24 +98,6 @@ class Consensus(Damp):
 
         z, weights = agreed_log_odds(list(self.opinions.values()), self.tags.numpy())
         return z, dict(zip(self.opinions, weights.tolist(), strict=True))
-
-    def _likeness(self) -> Doubles:
-        """Return the opinion [N, C] of a regression of the tags on the teacher's embeddings of whole images."""
-        from aevlp.damp.agreement import TagRegression
-
-        own = self.views.mean_scores(lambda _, embeddings: embeddings[:, 0], self.views.texts.shape[1])
-        regression = TagRegression(own, self.tags)
-
-        def predict(rows: Tensor, embeddings: Tensor) -> Tensor:
-            found = regression(embeddings.cpu(), own[rows], self.tags[rows])
-            return (found[:, 0] + found[:, 1:].amax(1)) / 2
-
-        return self._opinion(self.views.mean_scores(predict))
-
-    def _opinion(self, scores: Tensor) -> Doubles:
-        """Return the logarithm of scores [N, C] that are shares of 1."""
-        found: Doubles = np.log(np.maximum(scores.double().numpy(), FLOOR / len(self.classes)))
-        return found
 
     def chosen(self) -> dict[str, Any]:
         """Return the weights of the opinions."""

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from aevlp.inference.completion.claims import ClaimMeasurement, best_f1_cut, expected_claim, precise_absences
-from aevlp.inference.completion.fusion import TOGETHER, complete_fit_target, estimated_fit_target, fit_fusion
+from aevlp.inference.completion.claims import ClaimMeasurement, absence_cut, best_f1_cut, expected_claim
+from aevlp.inference.completion.fusion import TOGETHER, FitTarget, complete_fit_target, estimated_fit_target, fit_fusion
+from aevlp.training.intervals import Interval
 from tests.inference.completion.test_fusion import TWO, Drawn, drawn, precision_of
 
 
@@ -79,33 +80,57 @@ def test_a_precision_out_of_reach_has_no_cut():
     assert measured(val, train)[0].precise_cut(0.9) == np.inf  # so few images prove nothing, however good the model
 
 
-def test_the_precision_of_absences_is_kept():
-    kept, held, found = [], [], []
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_absences_lose_few_of_the_labels_to_find(is_complete):
+    """Judged by fully labelled images, or by the one label that each image shows; a stated interval holds the true share."""
+    lost, held, found = [], [], []
     for seed in range(40):
         val, train = drawn(150, TWO, seed=3000 + seed), drawn(300, TWO, seed=4000 + seed)
-        target = complete_fit_target(train.observed, val.truth, np.random.default_rng(0))
-        fusion, held_out = fit_fusion(val.scores, target)
+        on = val if is_complete else train
+        target = (
+            complete_fit_target(train.observed, val.truth, np.random.default_rng(0))
+            if is_complete
+            else estimated_fit_target(train.scores, train.observed, None)
+        )
+        fusion, held_out = fit_fusion(on.scores, target)
         confidence = fusion.confidence(train.scores)
-        deny, precision = precise_absences(held_out[TOGETHER], target, confidence[train.unknown], 0.98)
-        assert precision is not None
+        deny, said = absence_cut(held_out[TOGETHER], target, 0.05)
+        assert said <= 0.05
         denied = train.unknown & (confidence <= deny)
-        true = 1 - precision_of(denied, train)
-        kept.append(true >= 0.98)
-        held.append(precision.low <= true <= precision.high)
+        lost.append((denied & train.hidden).sum() / train.hidden.sum())
         found.append(denied.sum() / (train.truth[train.unknown] == -1).sum())
-    assert np.mean(kept) >= 0.9
-    assert np.mean(held) >= 0.8
+        if is_complete:
+            claim = ClaimMeasurement(held_out[TOGETHER], target, confidence[train.unknown]).absences(deny)
+            assert isinstance(claim.lost, Interval)
+            assert claim.precision is not None
+            held.append(claim.lost.low <= lost[-1] <= claim.lost.high)
+            held.append(claim.precision.low <= 1 - precision_of(denied, train) <= claim.precision.high)
+    assert np.mean(lost) < 0.05
+    assert np.mean(np.array(lost) <= 0.07) >= 0.85
     assert np.mean(found) > 0.3
+    if is_complete:
+        assert np.mean(held) >= 0.8
 
 
-@pytest.mark.parametrize(("images", "strength"), [(400, 0.0), (12, 5.0)])
-def test_no_absence_is_sure_enough(images, strength):
-    """The predictor knows nothing, or there are too few images to prove how good it is."""
-    val, train = (drawn(number, {"model": strength}, seed=seed) for number, seed in ((images, 3), (300, 4)))
-    target = complete_fit_target(train.observed, val.truth, np.random.default_rng(0))
-    fusion, held_out = fit_fusion(val.scores, target)
-    to_complete = fusion.confidence(train.scores)[train.unknown]
-    assert precise_absences(held_out[TOGETHER], target, to_complete, 0.99) == (-np.inf, None)
+def test_absences_are_counted_with_all_that_equal_them():
+    """Half of the cells have the same least confidence, and a tenth of the labels among them."""
+    confidence = np.repeat([0.01, 0.5, 0.9], [500, 250, 250])[None]
+    positive = np.zeros(confidence.shape)
+    positive[0, 490:500] = positive[0, 900:990] = 1
+    target = FitTarget(positive, np.ones(confidence.shape), "complete")
+    assert absence_cut(confidence, target, 0.05) == (-np.inf, 0.0)
+    assert absence_cut(confidence, target, 0.15) == (0.5, 0.1)
+
+
+@pytest.mark.parametrize(("labels", "is_enough"), [(10, False), (30, True)])
+def test_few_labels_do_not_prove_that_none_is_lost(labels, is_enough):
+    confidence = np.linspace(0.01, 0.99, 100)[None]
+    positive = np.zeros(confidence.shape)
+    positive[0, -labels:] = 1
+    cut, lost = absence_cut(confidence, FitTarget(positive, np.ones(confidence.shape), "complete"), 0.05)
+    assert (cut > 0.5) == is_enough
+    assert lost == 0
+    assert absence_cut(confidence, FitTarget(0 * positive, positive, "complete"), 0.05) == (-np.inf, 0.0)
 
 
 def test_classes_are_weighted_as_they_are_observed():

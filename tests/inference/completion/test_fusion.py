@@ -16,7 +16,6 @@ from aevlp.inference.completion.fusion import (
     estimated_fit_target,
     fit_fusion,
     greatest_doubted,
-    least_likely,
 )
 
 CLASSES = 8
@@ -140,13 +139,6 @@ def test_slopes_are_not_negative(seen):
 def test_predictors_are_identified_by_name_and_not_by_order(usual, fresh):
     turned = dict(reversed(fresh.scores.items()))
     assert np.array_equal(usual.confidence(turned), usual.confidence(fresh.scores))
-
-
-def test_the_least_likely_classes_of_each_image():
-    confidence = np.array([[0.5, 0.1, 0.3, 0.1, 0.2], [0.0, 0.0, 0.0, 0.0, 0.0]])
-    for share, wanted in ((0.0, []), (0.19, []), (0.2, [1]), (0.6, [1, 3, 4])):
-        assert np.flatnonzero(least_likely(confidence, share)[0]).tolist() == wanted
-    assert np.flatnonzero(least_likely(confidence, 0.4)[1]).tolist() == [0, 1]  # equal values keep their order
 
 
 def test_an_image_is_scored_by_a_fit_without_it(seen):

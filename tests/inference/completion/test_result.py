@@ -12,6 +12,7 @@ from PIL import Image
 
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import Dataset, Split
+from aevlp.inference.completion.claims import AbsentClaim
 from aevlp.inference.completion.result import SAMPLES, THUMBNAIL, Completion, Proposals
 
 CLASSES = ("dog", "<b>cat</b>", "car")
@@ -36,7 +37,7 @@ def completion(tmp_path) -> Completion:
     doubted = np.array([[1, 0, 0], [0, 0, 0], [0, 0, 0]], bool)
     candidates = np.array([[0, 0, 0], [0, 0, 0], [0, 1, 0]], bool)
     found = Proposals(confidence, {"teacher": confidence, "model": confidence / 2}, proposed, denied, doubted, candidates)
-    return Completion(data, {"train": found}, "nothing is known", None, tmp_path / "completed.csv")
+    return Completion(data, {"train": found}, "nothing is known", AbsentClaim(0.031), tmp_path / "completed.csv")
 
 
 def test_it_has_a_record_per_image_and_can_be_read_twice(completion):
@@ -57,7 +58,7 @@ def test_its_text_is_short(completion):
     first, second, absent, third, last = completion.summary().splitlines()
     assert first == "3 images: 1.00 observed labels each, 1.00 proposed, 0.33 proposed to be absent; 1 observed ones are doubted"
     assert second == "nothing is known"
-    assert absent == "1 labels proposed to be absent: unverified"
+    assert absent == "1 labels proposed to be absent: unverified; 3.1 % of the labels that are known look like them"
     assert third == f"written: {completion.file}"
     assert last == f"next: aevlp review {completion.file}    (its audit measures how many of the new labels are right)"
 

@@ -3,7 +3,8 @@
 On fully labelled images that imitate the images to complete, both are measured: the confidences of these images come from fits
 without them, and the cut for the best F1 is chosen by the confidences of the images to complete. Without such images nothing is
 measured: the mean confidence is the expected precision, and it is as uncertain as the number of labels per image.
-Absences are measured in the same way, the least confidence first; without such images nothing is said about them.
+Absences are chosen by what they would cost: at most a small share of the labels to find may be lost among them. Where labels are
+rare, nearly all cells are absent, and a high precision of absences says nothing about that.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,6 @@ FEWER, MORE = 1 / 6, 6.0  # plausible numbers of labels to find, as multiples of
 MOST_HIDDEN = 2.0  # labels to find per image that are always plausible
 RECALL_WORTH = 0.5  # of an image: the weights of the imitation, which the number of labels to find rests on, are uncertain too
 CUTS = 25  # tried for a precision, from the strictest on
-FIRST_MISSES = 0.3  # share of the misses that a precision allows, which absences may have at the first cut
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,20 @@ class ExpectedClaim:
 
 
 Claim = MeasuredClaim | ExpectedClaim
+
+
+@dataclass(frozen=True)
+class AbsentClaim:
+    """What is known about the proposed absences."""
+
+    lost: Interval | float
+    """Share of the labels to find that is lost among them: measured, or the share of the observed labels that look like them."""
+    precision: Interval | None = None  # None: not measured
+
+    def __str__(self) -> str:
+        if isinstance(self.lost, float):
+            return f"unverified; {100 * self.lost:.1f} % of the labels that are known look like them"
+        return f"precision {self.precision}; share of the labels to find that is lost among them {self.lost}; measured"
 
 
 def best_f1_cut(confidence: Doubles, found: int = 0) -> float:
@@ -106,14 +120,11 @@ class ClaimMeasurement:
         expected = round(float(self.to_complete.sum()))
         return MeasuredClaim(len(self.held_out), self.precision(cut), self.recall_bootstrap.share(hits, wanted, expected))
 
-    def precise_cut(self, precision: float, *, begin: float = 1.0) -> float:
-        """Return the lowest cut whose precision is at least this by the lower end of its interval; inf: none is sure to be.
-
-        The order of the cuts begins where a measured precision of `begin` would be enough.
-        """
+    def precise_cut(self, precision: float) -> float:
+        """Return the lowest cut whose precision is at least this by the lower end of its interval; inf: none is sure to be."""
 
         def low(cut: float, is_best_case: bool) -> float:
-            return self.precision(cut, lambda hits, claims: begin * claims if is_best_case else hits).low
+            return self.precision(cut, lambda hits, claims: claims if is_best_case else hits).low
 
         return lowest_cut(self.to_complete, low, precision)
 
@@ -122,23 +133,35 @@ class ClaimMeasurement:
         hits, claims = self._above(cut)
         return self.bootstrap.share(hits_of(hits, claims), claims, int((self.to_complete >= cut).sum()))
 
+    def absences(self, cut: float) -> "AbsentClaim":
+        """Return what is claimed about the absences up to a cut."""
+        given, wanted = self.held_out <= cut, self.target.positive_weight.sum(1)
+        wrong, cells = (self.target.positive_weight * given).sum(1), (self.target.cell_weight * given).sum(1)
+        precision = self.bootstrap.share(cells - wrong, cells, int((self.to_complete <= cut).sum()))
+        return AbsentClaim(self.recall_bootstrap.share(wrong, wanted, round(float(self.to_complete.sum()))), precision)
+
     def _above(self, cut: float) -> tuple[Doubles, Doubles]:
         """Return the weights of right and of all labels above the cut, per image [N]."""
         given = self.held_out >= cut
         return (self.target.positive_weight * given).sum(1), (self.target.cell_weight * given).sum(1)
 
 
-def precise_absences(
-    held_out: Doubles, target: FitTarget, to_complete: Doubles, precision: float
-) -> tuple[float, Interval | None]:
-    """Return the greatest confidence of an absence that keeps the precision (-inf: none does), and the precision as measured.
+def absence_cut(confidence: Doubles, target: FitTarget, max_lost: float) -> tuple[float, float]:
+    """Return the greatest confidence of an absence, and the share of the labels to find that is lost among absences.
 
-    Absences are many and seldom wrong, and one wrong among the surest says little: the order of cuts begins further on.
+    `confidence` [N, C] is that of the target's images. The share is at most `max_lost` even if one label more were lost (with few
+    labels to find, no absence is sure enough: -inf).
     """
-    absent = FitTarget(target.cell_weight - target.positive_weight, target.cell_weight, target.basis)
-    measured = ClaimMeasurement(-held_out, absent, -to_complete)  # the surest absence has the least confidence
-    cut = measured.precise_cut(precision, begin=1 - FIRST_MISSES * (1 - precision))
-    return -cut, measured.precision(cut) if cut < np.inf else None
+    order = np.argsort(confidence, axis=None, kind="stable")
+    values, weight = confidence.ravel()[order], target.positive_weight.ravel()[order]
+    total = weight.sum()
+    if total <= 0:
+        return -np.inf, 0.0
+    lost = weight.cumsum() / total
+    labels = total**2 / (weight**2).sum()  # of equal weight, that would tell as much
+    is_last = np.append(values[1:] > values[:-1], True)  # along with all that equal it
+    fine = np.flatnonzero(((lost * labels + 1) / (labels + 2) <= max_lost) & is_last)
+    return (float(values[fine[-1]]), float(lost[fine[-1]])) if len(fine) else (-np.inf, 0.0)
 
 
 def expected_claim(proposed: Doubles, target: FitTarget, observed: float) -> ExpectedClaim:

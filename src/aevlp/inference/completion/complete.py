@@ -7,15 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from accelerate import Accelerator
 
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
+from aevlp.damp.likeness import Likeness, tag_shares
 from aevlp.damp.options import DampOptions
 from aevlp.data.annotations import WHOLE_IMAGE
 from aevlp.data.dataset import Dataset, Labels, Split, evenly_spread
-from aevlp.inference.completion.claims import Claim, ClaimMeasurement, best_f1_cut, expected_claim, precise_absences
+from aevlp.inference.completion.claims import AbsentClaim, Claim, ClaimMeasurement, absence_cut, best_f1_cut, expected_claim
 from aevlp.inference.completion.fusion import (
     SUREST,
     TOGETHER,
@@ -29,7 +31,6 @@ from aevlp.inference.completion.fusion import (
     estimated_fit_target,
     fit_fusion,
     greatest_doubted,
-    least_likely,
     rank_of_classes,
 )
 from aevlp.inference.completion.result import Completion, Proposals
@@ -54,7 +55,8 @@ NOTHING_TO_FIND = {
 NOTHING_ABOVE = "no new label is proposed: none has enough confidence"
 CANDIDATE_SHARE = 0.99  # of all labels that are expected to be there
 FEWEST_CANDIDATES, MOST_CANDIDATES = 5, 20  # per image
-ABSENCES = 0.99  # precision of the proposed absences, unless the user names another
+HARDER = 3.0  # labels that are not observed are lost up to so many times as often as observed ones (docs/results.md)
+DOUBTS = 0.99  # share of the cells with as little confidence as a doubted label that must be absent
 
 
 @dataclass(frozen=True)
@@ -106,26 +108,17 @@ def complete(task: LabelTask, accelerator: Accelerator) -> Completion:
         expected = np.concatenate(list(confidence.values())) * cells
         to_find = FitTarget(expected, cells.astype(np.float64), "estimated")
     propose, claim = _cut(task, unknown, held_out[TOGETHER], to_find)
-    doubt = {name: greatest_doubted(held_out[name], target, ABSENCES) for name in fusion.alone}
-    if task.is_measurable:
-        wanted = task.options.min_negative_precision or ABSENCES
-        deny, absent_precision = precise_absences(held_out[TOGETHER], target, unknown, wanted)
-        denied = {name: values <= deny for name, values in confidence.items()}
-    else:
-        share = 0.0 if target.to_find == 0 else _negative_share(task)
-        denied = {name: least_likely(values, share) for name, values in confidence.items()}
-        absent_precision = None
+    doubt = {name: greatest_doubted(held_out[name], target, DOUBTS) for name in fusion.alone}
+    judged = np.concatenate(list(confidence.values())) if target.basis == "answered" else held_out[TOGETHER]
+    # Labels that nobody has tagged are in fuller images than tags, and harder to see.
+    limit = task.options.max_lost / (1 if task.is_measurable else HARDER)
+    deny, lost = absence_cut(judged, to_find, limit)
+    absences = ClaimMeasurement(judged, target, unknown).absences(deny) if task.is_measurable else AbsentClaim(lost)
     proposals = {
-        name: _fused_proposals(fusion, confidence[name], scores[name], split, propose, denied[name], doubt)
+        name: _fused_proposals(fusion, confidence[name], scores[name], split, propose, deny, doubt)
         for name, split in task.splits.items()
     }
-    return Completion(task.data, proposals, claim, absent_precision, task.out, warned)
-
-
-def _negative_share(task: LabelTask) -> float:
-    """Return the share of the classes that DAMP takes for absent from an image."""
-    options = task.config.source
-    return (options if isinstance(options, DampOptions) else DampOptions()).negative_fraction
+    return Completion(task.data, proposals, claim, absences, task.out, warned)
 
 
 def _cut(task: LabelTask, unknown: Doubles, held_out: Doubles, target: FitTarget) -> tuple[float, Claim | str]:
@@ -169,6 +162,10 @@ def _scores(task: LabelTask, accelerator: Accelerator, warnings: list[str]) -> d
             source.fill()
         for split in (data.train, data.val):
             scores[split.name]["teacher"] = source.scores(split).numpy()
+        if (data.train.observed == 1).any():
+            likeness = Likeness(source.views, tag_shares(torch.from_numpy(data.train.observed)))
+            scores["train"]["likeness"] = likeness.of_fitted().numpy()
+            scores["val"]["likeness"] = likeness.of_others(source.views.at(data.val, source.views.draws)).numpy()
     if task.run is not None and task.options.folds is not None:
         from aevlp.inference.completion.folds import out_of_fold  # imported here to keep the chain of imports short
 
@@ -191,20 +188,15 @@ def _target_splits(task: LabelTask) -> list[Split]:
 def _refuse_without_labels(task: LabelTask) -> None:
     """Refuse what cannot be done without labels, before the work begins."""
     root = task.data.train.root
-    for flag, wanted, otherwise in (
-        ("--min-precision", task.options.min_precision, "use --min-confidence, whose precision is not verified"),
-        ("--min-negative-precision", task.options.min_negative_precision, "leave the option out"),
-    ):
-        if wanted is None or task.is_measurable:
-            continue
+    if task.options.min_precision is not None and not task.is_measurable:
         if task.data.val.truth is not None:
             raise UserError(
-                f"{flag}: the model was trained on these images, so that its precision on them cannot be measured; "
+                "--min-precision: the model was trained on these images, so that its precision on them cannot be measured; "
                 "add --folds 5, or use --witness teacher"
             )
         raise UserError(
-            f"{flag}: {root} has no fully labelled images to measure a precision on; label some (50 or more) with all "
-            f"their labels as the split 'val', or {otherwise}"
+            f"--min-precision: {root} has no fully labelled images to measure a precision on; label some (50 or more) with all "
+            "their labels as the split 'val', or use --min-confidence, whose precision is not verified"
         )
     is_known = any((split.evaluation_labels == 1).any() for split in _target_splits(task))
     if (
@@ -269,10 +261,10 @@ def _fused_proposals(
     scores: Scores,
     split: Split,
     propose: float,
-    denied: Flags,
+    deny: float,
     doubt: Mapping[str, float],
 ) -> Proposals:
-    """Propose labels from the confidence `propose` on, and the absences in `denied` [N, C].
+    """Propose labels from the confidence `propose` on, and absences up to the confidence `deny`.
 
     `doubt` maps each predictor to its greatest confidence alone at which it doubts an observed label.
     """
@@ -284,7 +276,7 @@ def _fused_proposals(
     if len(alone) < 2:
         doubted[:] = False  # one predictor alone does not outweigh an observed label
     proposed = unknown & (confidence >= propose)
-    denied = unknown & denied & ~proposed
+    denied = unknown & (confidence <= deny) & ~proposed
     return Proposals(confidence, alone, proposed, denied, doubted, _candidates(confidence, unknown, proposed | denied))
 
 
@@ -302,12 +294,9 @@ def _rule_proposals(task: LabelTask, scores: Scores, split: Split) -> Proposals:
         values = scores["model"].astype(np.float64)
         if thresholds.calibration is not None:
             values = thresholds.calibration(values)
-    denied = least_likely(values, _negative_share(task))
     unknown = split.observed == 0
-    nothing = np.zeros(values.shape, bool)
-    proposed, denied = proposed & unknown, denied & ~proposed & unknown
-    candidates = _candidates(values, unknown, proposed | denied)
-    return Proposals(values, dict.fromkeys(scores, values), proposed, denied, nothing, candidates)
+    nothing, proposed = np.zeros(values.shape, bool), proposed & unknown
+    return Proposals(values, dict.fromkeys(scores, values), proposed, nothing, nothing, _candidates(values, unknown, proposed))
 
 
 def _candidates(confidence: Doubles, unknown: Flags, settled: Flags) -> Flags:

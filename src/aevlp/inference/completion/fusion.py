@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.damp.labels import lowest_count
 from aevlp.data.dataset import Labels
 from aevlp.data.prevalence import Floats, hidden_like, informative_rows
 from aevlp.data.regression import Logistic, fit_logistic, logit, positive_weight_by_scores
@@ -146,11 +145,6 @@ def greatest_doubted(confidence: Doubles, target: FitTarget, precision: float) -
 def rank_of_classes(values: Doubles) -> npt.NDArray[np.intp]:
     """Return the rank 0..C-1 of each class within its image [N, C], the least value first; equal values keep their order."""
     return np.argsort(np.argsort(values, axis=1, kind="stable"), axis=1)
-
-
-def least_likely(confidence: Doubles, share: float) -> Flags:
-    """Return the classes with the least confidence of each image [N, C]: DAMP's rule for negative pseudo-labels."""
-    return rank_of_classes(confidence) < lowest_count(share, confidence.shape[1])
 
 
 def _features(scores: Scores, predictors: Sequence[str]) -> Doubles:

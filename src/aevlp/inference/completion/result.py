@@ -21,9 +21,8 @@ from aevlp.data.annotations import Annotations, ScoredCells, ScoreKind, no_score
 from aevlp.data.dataset import Dataset, Split, evenly_spread
 from aevlp.data.images import BadImage, open_rgb
 from aevlp.data.records import LabelRecord, records_of
-from aevlp.inference.completion.claims import Claim, ExpectedClaim
+from aevlp.inference.completion.claims import AbsentClaim, Claim, ExpectedClaim
 from aevlp.inference.completion.fusion import Doubles, Flags
-from aevlp.training.intervals import Interval
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,8 +78,8 @@ class Completion:
     """Split name -> proposals, for the splits whose labels are incomplete."""
     claim: Claim | str
     """Precision and recall of the new labels, measured or expected; or the reason why nothing can be said about them."""
-    absent_precision: Interval | None
-    """Measured precision of the proposed absences; None: there are none, or it cannot be measured."""
+    absences: AbsentClaim | None
+    """Share of the labels to find that is lost among the proposed absences, and their precision; None: there are none."""
     file: Path
     """The file that the records are written to."""
     warnings: tuple[str, ...] = ()
@@ -129,12 +128,7 @@ class Completion:
             self.claim if isinstance(self.claim, str) else f"{counts.proposed} new labels: {self.claim}",
         ]
         if counts.denied:
-            known = (
-                "unverified"
-                if self.absent_precision is None
-                else f"precision {self.absent_precision}, measured on the same images"
-            )
-            lines.append(f"{counts.denied} labels proposed to be absent: {known}")
+            lines.append(f"{counts.denied} labels proposed to be absent: {self.absences}")
         if self.data.train.truth is not None and (self.data.train.observed == 0).any():
             lines.append(self._against_truth(self.data.train.truth))
         lines += [f"WARNING: {text}" for text in self.warnings]
@@ -155,10 +149,10 @@ class Completion:
         precision, recall = (
             "-" if value is None else f"{value:.3f}" for value in precision_recall(found.proposed, observed, truth)
         )
-        wrong = int((found.denied & there).sum()) / max(int(found.denied.sum()), 1)
+        wrong, hidden = int((found.denied & there).sum()), max(int((there & (observed == 0)).sum()), 1)
         return (
-            f"against the labels that were hidden: new labels precision {precision}, recall {recall}; "
-            f"{100 * wrong:.2f} % of the absences wrong"
+            f"against the labels that were hidden: new labels precision {precision}, recall {recall}; the absences have "
+            f"{100 * wrong / hidden:.1f} % of them and are wrong in {100 * wrong / max(int(found.denied.sum()), 1):.2f} %"
         )
 
     def __repr__(self) -> str:
