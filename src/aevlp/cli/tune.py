@@ -90,11 +90,11 @@ def _table(tuning: Tuning, title: str) -> Table:
         "complete": "fully labelled validation images",
         "estimated": "training images, estimated from their observed labels",
     }[tuning.basis]
-    columns = ("temperature", "global_threshold", "top_k", "negative_fraction", "precision", "recall", "F1", "positives lost")
+    columns = ("temperature", "global_threshold", "top_k", "negative_fraction", "precision", "recall", "F0.5", "positives lost")
     table = Table("", *columns, title=f"{escape(title)}: {tuning.images} {basis}", title_justify="left")
     rows = [("as it was", tuning.before), *(("best at", one) for one in tuning.tried), ("chosen", tuning.chosen)]
     for name, (setting, figures) in rows:
-        numbers = (figures.precision, figures.recall, figures.f1, figures.negatives_wrong)
+        numbers = (figures.precision, figures.recall, figures.f_half, figures.negatives_wrong)
         style = "bold" if name == "chosen" else None
         table.add_row(name, *(f"{v:g}" for v in asdict(setting).values()), *(f"{v:.3f}" for v in numbers), style=style)
     return table

@@ -1,8 +1,9 @@
 """DAMP's settings for another teacher or another domain, chosen from stored views without any training.
 
-A setting is scored by the F1 of its positive pseudo-labels. On fully labelled images the F1 is measured. Elsewhere it is
-estimated from the observed labels: each is hidden from the rule and counts for all positives of its image
-(`aevlp.data.prevalence`). The negative share is the largest that marks few true positives as absent.
+A setting is scored by the F0.5 of its positive pseudo-labels, which weighs precision more than recall: a wrong pseudo-label does
+more harm than a missing one. On fully labelled images it is measured. Elsewhere it is estimated from the observed labels: each is
+hidden from the rule and counts for all positives of its image (`aevlp.data.prevalence`). The negative share is the one that was
+set or, if that marks more than a few true positives as absent, the largest that does not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ THRESHOLDS = (0.002, 0.005, 0.01, 0.02, 0.03, *(round(0.025 * step, 3) for step 
 TOP_KS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48)
 FRACTIONS = tuple(round(0.05 * step, 2) for step in range(17))
 TAKEN = 0.02  # share of the positives that may become negative
-NEAR = 0.98  # of the best F1: settings that reach it count as equally good, and the most precise of them is taken
+BETA2 = 0.5**2  # of F0.5
 BATCH = 256  # images
 
 
@@ -45,7 +46,7 @@ class Figures:
 
     precision: float
     recall: float
-    f1: float
+    f_half: float
     negatives_wrong: float  # share of the positives that become negative
 
 
@@ -104,14 +105,18 @@ def tune_estimated(
 
 class _Tried(NamedTuple):
     setting: DampSettings
-    f1: float
-    precision: float
+    f_half: float
 
 
 def _best(tried: Sequence[_Tried]) -> DampSettings:
-    """Return the most precise setting with nearly the best F1: a wrong pseudo-label does more harm than a missing one."""
-    enough = NEAR * max(one.f1 for one in tried)
-    return max((one for one in tried if one.f1 >= enough), key=lambda one: (one.precision, one.f1)).setting
+    """Return the setting with the best F0.5."""
+    return max(tried, key=lambda one: one.f_half).setting
+
+
+def _f_half(hits: Floats | float, claims: Floats | float, wanted: float) -> Floats:
+    """Return (1 + b^2) hits / (claims + b^2 wanted) with b = 0.5; 0 where there is nothing."""
+    found: Floats = (1 + BETA2) * np.asarray(hits) / np.maximum(np.asarray(claims) + BETA2 * wanted, 1e-9)
+    return found
 
 
 class _Search:
@@ -157,15 +162,16 @@ class _Search:
             is_in = ranks < k
             claims = np.concatenate([[0], np.cumsum(counts & is_in)])[ends]
             hits = np.minimum(np.concatenate([[0.0], np.cumsum(masses * is_in)])[ends], claims)
-            f1, precision = 2 * hits / np.maximum(claims + mass.sum(), 1e-9), hits / np.maximum(claims, 1)
-            for at, threshold in enumerate(THRESHOLDS):
-                yield _Tried(DampSettings(temperature, threshold, k, fraction), float(f1[at]), float(precision[at]))
+            for threshold, f_half in zip(THRESHOLDS, _f_half(hits, claims, float(mass.sum())), strict=True):
+                yield _Tried(DampSettings(temperature, threshold, k, fraction), float(f_half))
 
     def _fraction(self, temperature: float, mass: Floats) -> float:
-        """Return the largest share of negatives that includes few positives."""
+        """Return the share of negatives that was set or, if it includes more than a few positives, the largest that does not."""
         place = self.ranks_from_below[temperature]
         taken = np.cumsum(np.bincount(place.ravel(), mass.ravel(), self.width)) / max(mass.sum(), 1e-9)
-        counts = {fraction: lowest_count(fraction, self.width) for fraction in FRACTIONS}
+        set_before = self.before.negative_fraction
+        fractions = {0.0, set_before, *(fraction for fraction in FRACTIONS if fraction < set_before)}
+        counts = {fraction: lowest_count(fraction, self.width) for fraction in fractions}
         return max(fraction for fraction, n in counts.items() if n == 0 or taken[n - 1] <= TAKEN)
 
     def found(self, setting: DampSettings) -> Flags:
@@ -184,6 +190,6 @@ class _Search:
         return Figures(
             precision=hits / claims if claims else 0.0,
             recall=hits / wanted if wanted else 0.0,
-            f1=2 * hits / (claims + wanted) if claims + wanted else 0.0,
+            f_half=float(_f_half(hits, claims, wanted)),
             negatives_wrong=wrong / wanted if wanted else 0.0,
         )

@@ -52,7 +52,7 @@ class Baselines:
             return (
                 f"This model is {verdict} better than chance: {mAP} on {self.images:,} images, where chance gives "
                 f"{self.chance:.1f} and up to {self.chance_at_most:.1f}. Do not {advice}. Look at the labels (aevlp check DATA), "
-                "then try another --train.learning_rate and --train.head_learning_rate, more --epochs, or another --backbone."
+                "then try another --train.learning_rate and --train.head_learning_rate, or another --backbone."
             )
         if self.beats_teacher is not False or self.gain is None:
             return None
@@ -64,7 +64,7 @@ class Baselines:
             use = f"The teacher itself is not clearly better than chance ({self.chance:.1f}, up to {self.chance_at_most:.1f})."
         return (
             f"This model is {verdict} its teacher alone: {mAP} on {self.images:,} images, the teacher's {self.teacher:.1f} "
-            f"({gain}). {use} For a better model try more images, more --epochs, or another --backbone."
+            f"({gain}). {use} For a better model try more images or another --backbone."
         )
 
     def as_json(self) -> dict[str, Any]:
