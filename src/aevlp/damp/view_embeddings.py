@@ -32,7 +32,7 @@ from aevlp.store.fill import Job, fill, missing
 from aevlp.store.packs import Embeddings, chunks_of
 
 Compute = Callable[[Tensor, Tensor], Tensor]
-"""(rows [B] of the split, their embeddings [B, V, K] on the device) -> [B, C]."""
+"""(rows [B] of the split, their embeddings [B, V, K] on the device) -> [B, C], there or on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class ViewEmbeddings:
 
         def enter(rows: Rows, embeddings: Embeddings) -> None:
             at = torch.from_numpy(rows)
-            table[at.to(device)] = compute(at, torch.from_numpy(embeddings).to(device)).to(kind)
+            table[at.to(device)] = compute(at, torch.from_numpy(embeddings).to(device)).to(table)
 
         chunks = [np.arange(rows.start, rows.stop) for rows in chunks_of(len(self.split.names))]
         ours = chunks[self.accelerator.process_index :: self.accelerator.num_processes]
