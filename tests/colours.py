@@ -32,6 +32,9 @@ class ColourTeacher:
     def __init__(self) -> None:
         self.palette = torch.tensor([*COLOURS.values(), GREY]) / 127.5 - 1
 
+    def to(self, device: torch.device) -> None:
+        self.palette = self.palette.to(device)
+
     def encode_images(self, pixels: Tensor) -> Tensor:
         distance = torch.cdist(pixels.flatten(2).transpose(1, 2), self.palette)
         return (-10 * distance).softmax(-1).mean(1)[:, :-1] + 0.01
