@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from aevlp.cli.arguments import options_from
 from aevlp.core.files import write_json
 from aevlp.core.options import AtLeast, Options, Parser, options_of
 from aevlp.core.processes import EngineOptions
@@ -30,7 +31,7 @@ def bench(argv: Sequence[str]) -> None:
             parser.add_option(option)
     given = parser.read(argv)
     repeats = BenchOptions(getattr(given, "repeats", None)).repeats
-    engine = EngineOptions(**{key: value for key, value in vars(given).items() if key == "device"})
+    engine = options_from(given, EngineOptions)
 
     from aevlp.experiments.bench.run import check_output, figures_named, measure, overview, record, table
 

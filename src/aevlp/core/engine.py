@@ -1,10 +1,12 @@
 """Device and precision: the one place where the Accelerator is made."""
 
 import ctypes
+import logging
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,6 +21,8 @@ if torch.distributed.is_available():
     # they would keep the group and its threads alive after its end.
     import torch.distributed.nn.functional
 
+log = logging.getLogger("aevlp")
+
 
 def make_accelerator(options: EngineOptions) -> Accelerator:
     """Return the Accelerator of this process. Batches given to its loaders are global: the processes share them."""
@@ -31,6 +35,8 @@ def make_accelerator(options: EngineOptions) -> Accelerator:
         raise UserError("--precision fp16: a CPU cannot compute in it; use --precision bf16 or fp32")
     if on_cpu:
         keep_freed_memory()
+    elif there["cuda"] and options.device != "mps" and options.deterministic:
+        make_cuda_deterministic()
     accelerator = Accelerator(
         cpu=on_cpu,
         mixed_precision="no" if options.precision == "fp32" else options.precision,
@@ -42,6 +48,20 @@ def make_accelerator(options: EngineOptions) -> Accelerator:
     if accelerator.num_processes != started:
         raise RuntimeError(f"{started} processes were started, and {accelerator.num_processes} work together")
     return accelerator
+
+
+@cache
+def make_cuda_deterministic() -> None:
+    """Make CUDA compute the same numbers in every run, without which a resumed run would not be the same to the bit.
+
+    torch warns of an operation that has no such algorithm, and computes it all the same: any backbone can be trained.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # It would write to every new tensor, and none is read before it is written to.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.backends.cudnn.benchmark = False  # it chooses algorithms by their time
+    log.info("cuda: deterministic algorithms (--deterministic false: whichever is fastest)")
 
 
 def keep_freed_memory() -> None:

@@ -17,6 +17,8 @@ class EngineOptions(Options):
     """Device to compute on; auto: the fastest there is."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Arithmetic of the classifier's forward passes; losses are always computed in fp32."""
+    deterministic: bool = True
+    """On a GPU: algorithms that give the same numbers every time, wherever torch has them; false: whichever is fastest."""
 
 
 def is_first_process() -> bool:

@@ -109,11 +109,13 @@ def failure_of(error: Exception, name: str) -> Failure:
 
 
 def _check_engines(waiting: Sequence[Trial], jobs: int) -> None:
-    """Refuse --jobs in a group of processes, and several devices or precisions in one process."""
+    """Refuse --jobs in a group of processes, and several devices, precisions or ways to compute in one process."""
     if jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(f"--jobs {jobs}: processes that were started together train one run together; leave --jobs out")
     if jobs == 1 and len({trial.config.engine for trial in waiting}) > 1:
-        raise UserError("--device, --precision: one process computes with one value of each; give one, or use --jobs 2")
+        raise UserError(
+            "--device, --precision, --deterministic: one process computes with one value of each; give one, or use --jobs 2"
+        )
 
 
 def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
