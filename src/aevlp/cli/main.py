@@ -39,6 +39,7 @@ COMMANDS = {
     "export": "Write a trained model as an ONNX file, which runs without torch or aevlp.",
     "serve": "Serve a trained model: a page to drop images on, and a JSON interface.",
     "bench": "Measure the speed of every part, as a ratio to the fastest it could be, both timed side by side.",
+    "doctor": "Check this machine: devices, precisions, determinism, resuming and speed, as a table for a bug report.",
     "store": "List, verify or prune the stored embeddings.",
     "methods": "List the methods: what each is, its own options and its paper.",
 }

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,12 @@ def next_steps(*commands: Sequence[object]) -> str:
     """Return a line for each command that people mostly give next, as they would type it; the first begins with `next:`."""
     lines = [shlex.join(["aevlp", *map(str, command)]) for command in commands]
     return "\n".join(f"{'     ' if position else 'next:'} {line}" for position, line in enumerate(lines))
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown, a line per row."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 def _drawn(table: Any) -> str:

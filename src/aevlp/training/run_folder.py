@@ -21,7 +21,7 @@ from aevlp.core.locks import Claim, claim_file
 from aevlp.core.processes import is_first_process
 
 # Options that may change when a run is resumed: they decide where and how fast it computes, not what.
-FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size"}
+FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size", "deterministic"}
 
 
 @dataclass(frozen=True)

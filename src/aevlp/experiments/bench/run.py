@@ -92,7 +92,7 @@ def record(measured: Mapping[str, list[Measurement]]) -> dict[str, Any]:
     rows = [(name, row) for name, rows in measured.items() for row in rows]
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
@@ -109,7 +109,7 @@ def check_output(out: Path) -> None:
         raise UserError(f"--out {out}: cannot be written (in {above}); choose another place")
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     """Return the name of the processor, as the system gives it."""
     described = Path("/proc/cpuinfo")
     lines = described.read_text().splitlines() if described.is_file() else []

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 
@@ -15,6 +15,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.files import whole_file, write_json, write_text
 from aevlp.core.processes import is_first_process
 from aevlp.core.progress import duration
+from aevlp.core.tables import markdown_table
 from aevlp.data.benchmarks import BENCHMARKS
 from aevlp.data.dataset import Dataset, data_fingerprint, require_examples
 from aevlp.data.load import load
@@ -148,7 +149,7 @@ def page_text(
         few = "epochs, draws and images" if request.data is None else "epochs and draws"
         parts.append(f"**Quick: few {few}, to see that it works. The figures mean nothing.**\n")
     parts.append(f"![{target.title}]({target.name}.png)\n")
-    parts.append(_markdown_table(sheet.headings, sheet.rows))
+    parts.append(markdown_table(sheet.headings, sheet.rows))
     seeds = f"Mean ± standard deviation over seeds 0 to {request.seeds - 1}" if request.seeds > 1 else "Seed 0"
     unit = "" if target.kind == "labels" else "; mAP in percent"
     failures = [f"{name} failed: {outcome.line}" for name, outcome in sheet.outcomes if isinstance(outcome, Failure)]
@@ -163,11 +164,6 @@ def page_text(
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     parts.append(f"on {platform.system()} {platform.machine()}, {os.cpu_count()} cores{gpu}; {'; '.join(times)}.\n")
     return "\n".join(parts)
-
-
-def _markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 def _comparability(request: ReproduceRequest, data: Dataset, column: str | None, changes: Sequence[str]) -> str:

@@ -1,0 +1,1 @@
+"""Checks of a machine, each in a process of its own."""
