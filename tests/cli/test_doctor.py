@@ -93,11 +93,18 @@ def test_each_gpu_is_checked_by_itself_and_compared_with_the_cpu(capsys, pretend
     assert [call[:3] for call in calls] == [
         ["survey", "", "cpu"],
         ["train", "fp32", "cpu"],
-        ["embed", "fp32", "cpu"],
         *(step for gpu in ("cuda:0", "cuda:1") for step in (["train", "fp16", gpu], ["pin", "", gpu])),
     ]
-    assert [call[3] for call in calls[3:]] == ["4", "4", "7", "7"]
+    assert [call[3] for call in calls[2:]] == ["4", "4", "7", "7"]
     assert [name for name, check in rows_of(answer.out) if check == "device"] == ["cuda:0", "cuda:1"]
+
+
+def test_what_a_check_compares_with_is_computed_first(capsys, pretended):
+    log = pretended("cpu")
+    aevlp(capsys, "doctor", "--only", "repeat,teacher-int8", "--device", "cpu")
+    calls = [json.loads(line)[:2] for line in log.read_text().splitlines()]
+    assert calls[:3] == [["survey", ""], ["embed", "fp32"], ["embed", "int8"]]
+    assert calls[3:] == [["train_whole", "whole"], ["train_again", "repeated"]]
 
 
 def test_a_machine_on_which_torch_does_not_start_gets_its_row(capsys, monkeypatch):

@@ -25,7 +25,7 @@ class Check:
     summary: str
     steps: tuple[Step, ...]
     devices: tuple[str, ...] = ALL
-    is_reference: bool = False  # on the CPU: other checks compare with what it leaves
+    reference: str | None = None  # the check that leaves, on the CPU, what this one compares with
 
 
 SURVEY = Step("survey")
@@ -33,13 +33,23 @@ CHECKS: Registry[Check] = Registry("check")
 _WHOLE = Step("train_whole", "whole")
 
 for check in (
-    Check("train-fp32", "an epoch in fp32; its loss is that of a CPU", (Step("train", "fp32"),), is_reference=True),
-    Check("train-bf16", "the same with bf16 autocast; its loss is near that in fp32", (Step("train", "bf16"),)),
-    Check("train-fp16", "the same with fp16 autocast and a GradScaler", (Step("train", "fp16"),), GPUS),
-    Check("teacher-fp32", "embeddings of views; they are those of a CPU", (Step("embed", "fp32"),), is_reference=True),
-    Check("teacher-bf16", "the same with bf16 autocast; they are near those in fp32", (Step("embed", "bf16"),)),
-    Check("teacher-fp16", "the same with fp16 autocast", (Step("embed", "fp16"),), GPUS),
-    Check("teacher-int8", "the same with linear layers in 8 bits", (Step("embed", "int8"),), ("cpu",)),
+    Check("train-fp32", "an epoch in fp32; its loss is that of a CPU", (Step("train", "fp32"),), reference="train-fp32"),
+    Check(
+        "train-bf16",
+        "the same with bf16 autocast; its loss is near that in fp32",
+        (Step("train", "bf16"),),
+        reference="train-fp32",
+    ),
+    Check("train-fp16", "the same with fp16 autocast and a GradScaler", (Step("train", "fp16"),), GPUS, "train-fp32"),
+    Check("teacher-fp32", "embeddings of views; they are those of a CPU", (Step("embed", "fp32"),), reference="teacher-fp32"),
+    Check(
+        "teacher-bf16",
+        "the same with bf16 autocast; they are near those in fp32",
+        (Step("embed", "bf16"),),
+        reference="teacher-fp32",
+    ),
+    Check("teacher-fp16", "the same with fp16 autocast", (Step("embed", "fp16"),), GPUS, "teacher-fp32"),
+    Check("teacher-int8", "the same with linear layers in 8 bits", (Step("embed", "int8"),), ("cpu",), "teacher-fp32"),
     Check("repeat", "two equal trainings, scoring included, give the same weights", (_WHOLE, Step("train_again", "repeated"))),
     Check(
         "resume",

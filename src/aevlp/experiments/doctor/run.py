@@ -41,7 +41,7 @@ def checks_named(only: str | None) -> list[Check]:
 def examine(checks: Sequence[Check], device: str) -> Iterator[Finding]:
     """Yield a finding per check and device of a kind (auto: all), as they come; only a temporary folder is written to.
 
-    What the others compare with is computed on the CPU first, whatever is asked for.
+    What checks compare with is computed on the CPU first, even if it is not asked for.
     """
     with TemporaryDirectory(prefix="aevlp-doctor-") as temporary:
         folder = Path(temporary)
@@ -60,7 +60,8 @@ def examine(checks: Sequence[Check], device: str) -> Iterator[Finding]:
             if is_asked:
                 yield Finding(name, "device", None, about)
             environment = environment_of_job(os.environ, int(index or 0), found["threads"], gpus)
-            own = checks if is_asked else [check for check in CHECKS.values() if check.is_reference]
+            first = {check.reference for check in checks} if kind == "cpu" else set()
+            own = [check for check in CHECKS.values() if check.name in first or (is_asked and check in checks)]
             for check in [check for check in own if kind in check.devices]:
                 log.info("%s: %s", name, check.name)
                 yield Finding(name, check.name, *_answer(check, name, folder, environment))
