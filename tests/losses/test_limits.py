@@ -8,6 +8,7 @@ from aevlp.losses.an import an
 from aevlp.losses.an_ls import an_ls
 from aevlp.losses.asl import asl
 from aevlp.losses.bce import bce
+from aevlp.losses.cells import prior
 from aevlp.losses.em import em
 from aevlp.losses.em_apl import em_apl
 from aevlp.losses.epr import epr
@@ -86,6 +87,13 @@ def test_losses_that_doubt_nothing_are_an(batch):
 def test_weak_negatives_of_two_classes_are_not_weak():
     logits, observed = labels(0, classes=2)
     assert wan(logits, observed).item() == exactly(an(logits, observed).item())
+
+
+def test_the_prior_of_an_unknown_label_counts_the_other_classes():
+    assert prior(1.5, 2) == 0.5
+    assert prior(3, 5) == 0.5
+    assert [prior(m, 5) for m in (0.5, 9)] == [0, 1]
+    assert prior(1.5, 1) == 0  # there is no other class
 
 
 def test_losses_that_ask_nothing_of_unknown_cells_are_those_of_the_observed(batch):

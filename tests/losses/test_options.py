@@ -85,6 +85,16 @@ def test_a_schedule_of_its_own_does_not_depend_on_the_epochs(warmup):
         assert of_its_own.at(epoch, 12, 77, warmup) == of_its_own.at(epoch, 3, 77, warmup) == wanted
 
 
+def test_schedules_wait_for_the_warm_up():
+    """During it they stand at their start; after it they are those of a training without it."""
+    options = GrOptions(w0=0, w1=10, b0=-2, b1=-8)
+    for epoch in (1, 2):
+        now = options.at(epoch, 10, 77, warmup=2)
+        assert (now["w"], now["b"], now["mu"], now["sigma"]) == (0, -2, 0.5, 2)
+    for epoch in range(1, 9):
+        assert options.at(epoch + 2, 10, 77, warmup=2) == pytest.approx(options.at(epoch, 8, 77), abs=1e-12)
+
+
 def test_self_paced_correction_starts_in_the_second_epoch():
     assert [SplcOptions().at(epoch, 8, 77)["corrects"] for epoch in (1, 2, 8)] == [False, True, True]
 
