@@ -1,6 +1,7 @@
 """Image settings are read in all the forms that checkpoints have them in."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,13 @@ def test_a_model_that_is_fed_plain_pixels_gets_them(tmp_path: Path):
     [
         ({"size": {"height": 64, "width": 32}}, "images must be squares"),
         ({"size": "large"}, "images must be squares"),
+        ({"size": [[64], [64]]}, "images must be squares"),
+        ({"size": 1}, "images must have from 8 to 8192 pixels a side"),
+        ({"size": 10**9}, "images must have from 8 to 8192 pixels a side"),
         ({"image_mean": [0.5]}, "three numbers each"),
+        ({"image_mean": [0.5, math.nan, 0.5]}, "three numbers each"),
+        ({"image_std": [0.5, 0, 0.5]}, "those of std above 0"),
+        ({"image_std": [0.5, math.inf, 0.5]}, "three numbers each"),
     ],
 )
 def test_impossible_settings_are_refused(tmp_path: Path, wrong: dict[str, Any], says: str):

@@ -166,10 +166,24 @@ def test_every_shard_counts(tmp_path: Path):
         (without("model.safetensors") | {"pytorch_model.bin.index.json": b"{}"}, "has only pickled weights"),
         (
             FILES | {"config.json": b'{"transformers_weights": "adapter_model.bin"}'},
-            "names adapter_model.bin as its weights in config.json, which are not safetensors and are never opened",
+            "names adapter_model.bin as its weights in config.json, which are never opened",
         ),
         (without("tokenizer.json"), "has no tokenizer"),
+        (FILES | {"config.json": b'{"transformers_weights": "../x.safetensors"}'}, r"names \.\./x\.safetensors as its weights"),
         (without("model.safetensors") | {"model.safetensors.index.json": b"{}"}, "has no weight_map"),
+        *(
+            (
+                without("model.safetensors")
+                | {"model.safetensors.index.json": json.dumps({"weight_map": {"x": "m.safetensors", "y": elsewhere}}).encode()},
+                "index.json names .* as weights; only files in the same folder are read",
+            )
+            for elsewhere in ("/etc/hostname", "../other.safetensors", "sub/m.safetensors", 5)
+        ),
+        (FILES | {"adapter_config.json": b"{}"}, r"holds an adapter \(adapter_config\.json\)"),
+        (
+            FILES | {"config.json": b'{"vision_config": {"attn_implementation": "someone/kernel"}}'},
+            "asks for the code of someone/kernel in config.json",
+        ),
     ],
 )
 def test_a_folder_that_is_no_checkpoint_is_refused_in_one_line(tmp_path: Path, files: dict[str, bytes], says: str):

@@ -1,6 +1,8 @@
 """A teacher gives the features of its checkpoint, quietly, and refuses what would silently give other ones."""
 
+import contextlib
 import importlib.util
+import io
 import json
 import logging
 import shutil
@@ -295,14 +297,49 @@ def test_weights_that_cannot_be_read_are_refused_with_a_traceback_in_the_log(
     assert "Traceback" in caplog.text
 
 
-def test_weights_that_lack_tensors_are_refused(clip: Path, copy: Callable[[Path], Path]):
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> Path:
     from safetensors.torch import load_file, save_file
 
-    weights = copy(clip) / "model.safetensors"
-    kept = {key: value for key, value in load_file(weights).items() if not key.startswith("text_projection")}
-    save_file(kept, weights, metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"lacks 1 of the model's tensors, e\.g\. text_projection\.weight"):
-        load_teacher(str(weights.parent), CPU)
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda weights: weights.pop("text_projection.weight"), r"1 of .* missing or superfluous .* text_projection\.weight"),
+        (lambda weights: weights.update(foreign=torch.ones(2)), r"1 of .* missing or superfluous .* foreign"),
+        (lambda weights: weights["text_projection.weight"][0].fill_(torch.nan), r"text_projection\.weight are not all finite"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(clip: Path, copy: Callable[[Path], Path], change: Any, says: str):
+    with pytest.raises(UserError, match=says):
+        load_teacher(str(change_weights(copy(clip), change)), CPU)
+
+
+def test_positions_in_older_checkpoints_are_no_weights(clip: Path, copy: Callable[[Path], Path]):
+    positions = {"text_model.embeddings.position_ids": torch.arange(24)[None]}
+    older = change_weights(copy(clip), lambda weights: weights.update(positions))
+    torch.testing.assert_close(teacher_of(older).encode_texts(TEXTS), teacher_of(clip).encode_texts(TEXTS))
+
+
+def test_code_in_the_folder_is_never_run(
+    clip: Path, copy: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
+    folder = copy(clip)
+    (folder / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    write_json(folder / "tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["code.Tokens", None]}, "tokenizer_class": "X"})
+    with contextlib.suppress(UserError):  # where transformers has a tokenizer for the model, that one is used
+        load_teacher(str(folder), CPU)
+    write_json(folder / "config.json", {"model_type": "own", "auto_map": {"AutoConfig": "code.C", "AutoModel": "code.M"}})
+    with pytest.raises(
+        UserError, match=r"cannot be loaded as a teacher \(it needs code of its own \(auto_map\), which is never run"
+    ):
+        load_teacher(str(folder), CPU)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_model_of_one_tower_is_refused(tmp_path: Path, clip: Path):

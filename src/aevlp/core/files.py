@@ -70,7 +70,7 @@ def read_json(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file; a UserError if there is none."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file} cannot be read as JSON ({one_line(error)})") from error
     if not isinstance(content, dict):
         raise UserError(f"{file} is not a JSON object")

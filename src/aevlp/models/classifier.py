@@ -20,6 +20,7 @@ from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
 from aevlp.models.image_settings import ImageSettings, image_settings
 from aevlp.models.options import ModelOptions
 from aevlp.models.pretrained import Checkpoint, local_checkpoint, quiet_loading
+from aevlp.models.safe_loading import WEIGHT_SETTINGS, require_finite, why_not_loaded
 
 
 @dataclass(frozen=True)
@@ -156,22 +157,21 @@ def _pretrained(folder: Path, classes: Sequence[str], where: str) -> transformer
     try:
         network, report = transformers.AutoModelForImageClassification.from_pretrained(
             folder,
-            local_files_only=True,
             num_labels=len(classes),
             id2label=dict(enumerate(classes)),
             label2id={name: i for i, name in enumerate(classes)},
             problem_type="multi_label_classification",
             ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            dtype=torch.float32,
+            **WEIGHT_SETTINGS,
         )
     except Exception as error:  # loaders raise nearly anything on a file that is not theirs
-        raise UserError(f"{where}: not an image-classification checkpoint ({one_line(error)})") from error
+        raise UserError(f"{where}: not an image-classification checkpoint ({why_not_loaded(error)})") from error
     head = {id(tensor) for tensor in head_of(network).state_dict(keep_vars=True).values()}
     new = {name for name, tensor in network.state_dict(keep_vars=True).items() if id(tensor) in head}
     random = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])} - new
     if random:
         raise UserError(f"{where}: its weights lack or do not fit {len(random)} tensors, such as {min(random)}")
+    require_finite(network, where)
     return network
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from aevlp.core.errors import require
 from aevlp.core.options import AtLeast, Options
+from aevlp.models.image_settings import IMAGE_SIZES
 from aevlp.models.prompts import settled_table
 
 
@@ -39,7 +40,7 @@ class ModelOptions(Options, section="model"):
 
     backbone: str = "microsoft/resnet-50"
     """Hub name or folder of an image-classification checkpoint, demo, or demo-clip (with image_size 48)."""
-    image_size: Annotated[int, AtLeast(8)] = 448
+    image_size: Annotated[int, IMAGE_SIZES] = 448
     """Images are resized to this many pixels in width and height."""
     features: str | None = None
     """A .npz with `features` [N, D] and `images` [N] (their names), instead of a backbone; implies linear mode."""

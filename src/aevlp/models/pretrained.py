@@ -20,6 +20,7 @@ from aevlp.core.debug_log import to_debug_log
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import read_json
 from aevlp.models.image_settings import PROCESSOR_FILES
+from aevlp.models.safe_loading import foreign_code
 
 PROBE_SECONDS = 5.0
 WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
@@ -75,15 +76,15 @@ def quiet_loading() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def pickle_problem(folder: Path, loader: str) -> str | None:
-    """Return the end of a sentence that names the folder if its weights could only be unpickled; None if there are others.
+def weights_problem(folder: Path, loader: str) -> str | None:
+    """Return the end of a sentence that names the folder if its weights are elsewhere or could only be unpickled; else None.
 
     `loader` is the class of transformers that converts them.
     """
     config = folder / "config.json"
     named = read_json(config).get("transformers_weights") if config.is_file() else None
-    if named is not None and ".safetensors" not in str(named):
-        return f"names {named} as its weights in config.json, which are not safetensors and are never opened; remove that line"
+    if named not in (None, WEIGHTS):
+        return f"names {named} as its weights in config.json, which are never opened; remove that line and bring {WEIGHTS}"
     present = [name for name in (WEIGHTS, PICKLED) if (folder / name).is_file() or (folder / f"{name}.index.json").is_file()]
     if present != [PICKLED]:
         return None
@@ -107,7 +108,7 @@ def _problem(folder: Path, role: str) -> str | None:
         return f"is broken: {error}"
     if role == "backbone" and kind.endswith("_vision_model"):
         return f"has only an image encoder ({kind}), which is no classifier for transformers; give the whole model's checkpoint"
-    if problem := pickle_problem(folder, LOADERS[role]):
+    if problem := weights_problem(folder, LOADERS[role]) or foreign_code(folder):
         return problem
     if not weights:
         return f"has no weights ({WEIGHTS})"
@@ -126,6 +127,8 @@ def _weights(folder: Path) -> list[Path]:
         shards = read_json(index).get("weight_map")
         if not isinstance(shards, dict) or not shards:
             raise UserError(f"{index} has no weight_map")
+        if outside := [name for name in shards.values() if not isinstance(name, str) or Path(name).name != name]:
+            raise UserError(f"{index} names {outside[0]} as weights; only files in the same folder are read")
         return [index, *(folder / shard for shard in sorted(set(shards.values())))]
     return []
 

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.ao import quantization
 
 from aevlp.core.errors import UserError, first_few, one_line
-from aevlp.models.image_settings import are_three_numbers, image_settings
+from aevlp.models.image_settings import are_three_numbers, are_three_positive_numbers, image_settings
 from aevlp.models.pretrained import DEMO_CLIP, Checkpoint, local_checkpoint, quiet_loading
+from aevlp.models.safe_loading import SETTINGS, WEIGHT_SETTINGS, require_finite, unfit_tensors, why_not_loaded
 
 TEXTS_AT_ONCE = 256
 
@@ -176,18 +177,15 @@ class ClipTeacher:
 
 def _load(folder: Path) -> tuple[Any, Any]:
     """Return the model, in float32, and its tokenizer, from the files in `folder` alone and without running their code."""
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     with quiet_loading():
         try:
-            config = transformers.AutoConfig.from_pretrained(folder, **local)
+            config = transformers.AutoConfig.from_pretrained(folder, **SETTINGS)
             kind = transformers.MODEL_MAPPING.get(type(config), None)
             if not (hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features")):
                 raise UserError(f"{folder}: a {config.model_type} model does not embed both images and texts")
-            model, report = transformers.AutoModel.from_pretrained(
-                folder, config=config, dtype=torch.float32, output_loading_info=True, use_safetensors=True, **local
-            )
+            model, report = transformers.AutoModel.from_pretrained(folder, config=config, **WEIGHT_SETTINGS)
             try:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, config=config, **local)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, config=config, **SETTINGS)
             except ImportError:
                 if config.model_type != "siglip" or not (folder / "tokenizer.json").is_file():
                     raise
@@ -197,17 +195,17 @@ def _load(folder: Path) -> tuple[Any, Any]:
             raise
         except Exception as error:  # broken files raise nearly anything: the debug log has the traceback
             log.debug("loading %s failed", folder, exc_info=True)
-            raise UserError(f"{folder} cannot be loaded as a teacher ({one_line(error)})") from error
-    # transformers would initialise them at random and only warn.
-    missing = sorted(key for key in report["missing_keys"] if not key.startswith("logit_"))
-    if missing:
-        raise UserError(f"{folder}: the weights file lacks {len(missing)} of the model's tensors, e.g. {missing[0]}")
+            raise UserError(f"{folder} cannot be loaded as a teacher ({why_not_loaded(error)})") from error
+    # transformers would initialise missing tensors at random and only warn. The logit scale and bias are not used.
+    if unfit := [name for name in unfit_tensors(report) if not name.startswith("logit_")]:
+        raise UserError(f"{folder}: {len(unfit)} of the model's tensors are missing or superfluous in its file, e.g. {unfit[0]}")
+    require_finite(model, str(folder))
     return model, tokenizer
 
 
 def _siglip_tokenizer(folder: Path) -> Any:
     """Return SigLIP's tokenizer from its tokenizer.json; the class that its checkpoints name needs sentencepiece."""
-    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder, **SETTINGS)
     # That class removes punctuation itself, before the steps of the file.
     punctuation, spaces = Regex(f"[{re.escape(string.punctuation)}]"), Regex(r"\s+")
     steps = [normalizers.Replace(punctuation, ""), normalizers.Replace(spaces, " "), normalizers.Strip()]
@@ -278,6 +276,6 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "encode_texts": (callable, "a function"),
     "image_size": (lambda value: isinstance(value, int) and value is not True and value > 0, "a positive int"),
     "mean": (are_three_numbers, "three numbers"),
-    "std": (lambda value: are_three_numbers(value) and all(v > 0 for v in value), "three positive numbers"),
+    "std": (are_three_positive_numbers, "three positive numbers"),
     "fingerprint": (lambda value: isinstance(value, str) and value != "", "a text that names the weights"),
 }

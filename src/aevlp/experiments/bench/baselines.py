@@ -32,6 +32,7 @@ from aevlp.data.fingerprint import Digests
 from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.pretrained import quiet_loading
 from aevlp.models.prompts import class_prompts
+from aevlp.models.safe_loading import SETTINGS
 from aevlp.models.teacher import Teacher, load_teacher
 from aevlp.training.evaluate import evaluate_split
 from aevlp.training.inputs import ImageFiles, Item, TrainingOrder
@@ -56,7 +57,7 @@ def bare_model(
     """Return a pass of the plain model of transformers over ready-made, normalised images, `at_once` batches side by side."""
     layout = torch.channels_last if channels_last else torch.contiguous_format
     with quiet_loading():
-        model = AutoModelForImageClassification.from_pretrained(folder, use_safetensors=True).eval()
+        model = AutoModelForImageClassification.from_pretrained(folder, use_safetensors=True, **SETTINGS).eval()
     model.to(device, memory_format=layout)
 
     def forward(pixels: Tensor) -> Tensor:

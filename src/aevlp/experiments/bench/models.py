@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, CLIPConfig, CLIPModel, ResNetConfig, Res
 
 from aevlp.models.image_settings import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD
 from aevlp.models.pretrained import DEMO_CLIP
+from aevlp.models.safe_loading import SETTINGS
 
 BICUBIC = 3  # in the numbering of transformers
 LONGEST_TEXT = 16  # tokens
@@ -34,7 +35,7 @@ def save_clip(
     folder.mkdir(parents=True)
     for name in TOKENIZER:
         shutil.copy(DEMO_CLIP / name, folder / name)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **SETTINGS)
     marks = {f"{mark}_token_id": getattr(tokenizer, f"{mark}_token_id") for mark in ("pad", "bos", "eos")}
     shape = {"hidden_size": width, "intermediate_size": 4 * width, "num_attention_heads": heads}
     words = {"num_hidden_layers": 2, "vocab_size": len(tokenizer), "max_position_embeddings": LONGEST_TEXT}
