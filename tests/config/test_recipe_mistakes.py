@@ -6,6 +6,11 @@ from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.core.errors import UserError
 from tests.cli.run import refused
 
+LAUGHS = "".join(
+    f"a{level}: &a{level} {{{', '.join(f'k{k}: ' + (f'*a{level - 1}' if level else 'x') for k in range(9))}}}\n"
+    for level in range(12)
+)
+"""Twelve lines of aliases that stand for 9 ** 12 values."""
 MISTAKES = [
     ("damp:\n  grid: [3, 4]\n", ", line 2: damp.grid must be a whole number, not a list"),
     ("damp:\n  grid:\n    - 3\n", ", line 3: damp.grid must be a whole number, not a list"),
@@ -21,7 +26,8 @@ MISTAKES = [
     ("train:\n  epochs: 3\n   workers: 3\n", ", line 3: cannot be read as YAML: mapping values are not allowed here"),
     ("seed: 1\n---\nseed: 2\n", ", line 2: cannot be read as YAML: expected a single document"),
     ("train: *x\n", ", line 1: cannot be read as YAML: found undefined alias 'x'"),
-    ("train: &x\n  epochs: *x\n", ", line 1: train.epochs contains itself"),
+    ("train: &x\n  epochs: *x\n", ", line 1: its aliases stand for too much, or for themselves; write it out"),
+    (LAUGHS, ", line 6: its aliases stand for too much, or for themselves; write it out"),
     (f"train: {'[' * 3000}\n", ": cannot be read as YAML: lists or mappings within each other, too many"),
     (f"train:\n  epochs: {'9' * 400}\n", ", line 2: train.epochs must be a whole number, not '999"),
     ("", ": there is nothing in it; a recipe sets options"),

@@ -120,17 +120,15 @@ def entries(path: Path) -> list[Entry]:
     if not isinstance(root, yaml.MappingNode):
         kind = "a list" if isinstance(root, yaml.SequenceNode) else repr(root.value)[:60]
         raise UserError(f"{path}, line {line_of(root)}: a recipe must be a mapping of keys to values, not {kind}")
-    return list(_walk(root, "", path, ()))
+    return list(_walk(root, "", path))
 
 
-def _walk(node: yaml.Node, key: str, path: Path, above: tuple[yaml.Node, ...]) -> Iterator[Entry]:
+def _walk(node: yaml.Node, key: str, path: Path) -> Iterator[Entry]:
     if isinstance(node, yaml.ScalarNode):
         yield Entry(key, node.value, line_of(node))
     elif not isinstance(node, yaml.MappingNode):
         yield Entry(key, None, line_of(node))
     else:
-        if node in above:
-            raise UserError(f"{path}, line {line_of(node)}: {key} contains itself")
         seen: dict[str, int] = {}
         for name, value in node.value:
             if not isinstance(name, yaml.ScalarNode):
@@ -140,4 +138,4 @@ def _walk(node: yaml.Node, key: str, path: Path, above: tuple[yaml.Node, ...]) -
                 before = seen[name.value]
                 raise UserError(f"{path}, line {line_of(name)}: {inner} stands on line {before} already; keep one of them")
             seen[name.value] = line_of(name)
-            yield from _walk(value, inner, path, (*above, node))
+            yield from _walk(value, inner, path)

@@ -6,6 +6,9 @@ import yaml
 
 from aevlp.core.errors import UserError
 
+MOST_NODES = 1_000_000
+"""Values in a file. A prompt table for 100,000 classes has 300,000."""
+
 
 def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
     """Return the content of a YAML file, None if it is empty. `hint` ends error messages: how to write such a file."""
@@ -13,6 +16,8 @@ def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
     try:
         content = path.read_bytes()
         root: yaml.Node | None = yaml.compose(content.decode("utf-8-sig"), Loader=yaml.SafeLoader)
+        if root is not None:
+            _refuse_bombs(root, path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
     except UnicodeDecodeError as error:
@@ -31,6 +36,25 @@ def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
     except RecursionError:
         raise UserError(f"{path}: cannot be read as YAML: lists or mappings within each other, too many{hint}") from None
     return root
+
+
+def _refuse_bombs(root: yaml.Node, path: Path) -> None:
+    """Refuse aliases that stand for themselves, or for more than any reader gets through: a few lines of them can."""
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        """Return the number of nodes in `node` with every alias written out."""
+        if isinstance(node, yaml.ScalarNode):
+            return 1
+        if id(node) not in sizes:
+            sizes[id(node)] = MOST_NODES + 1  # until it is known: a node within itself has no end
+            inner = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in node.value for part in pair]
+            sizes[id(node)] = 1 + sum(map(size, inner))
+            if sizes[id(node)] > MOST_NODES:
+                raise UserError(f"{path}, line {line_of(node)}: its aliases stand for too much, or for themselves; write it out")
+        return sizes[id(node)]
+
+    size(root)
 
 
 def line_of(node: yaml.Node) -> int:
