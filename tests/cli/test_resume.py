@@ -89,6 +89,67 @@ def same(one, other) -> bool:
     return one == other
 
 
+@pytest.fixture
+def parted(world, small, tmp_path):
+    """The command of a run that was killed in its third epoch, with the checkpoints of two."""
+    words = ["train", str(world), "--out", str(tmp_path / "run"), *small]
+    killed = [sys.executable, "-m", "tests.cli.killed", "third_epoch", *words]
+    assert subprocess.run(killed, capture_output=True, check=False).returncode == -signal.SIGKILL
+    return words
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_left_for_the_one_before_with_the_same_end(capsys, tmp_path, parted, uninterrupted):
+    checkpoints = tmp_path / "run" / "checkpoints"
+    flip_a_bit(checkpoints / "last.pt")
+    answer = aevlp(capsys, *parted, "--resume")
+    assert answer.code == 0, answer.err
+    assert f"{checkpoints}: last.pt is damaged (its checksum differs); going on from the epoch before" in answer.err
+    assert "resumed after epoch 1" in answer.err
+    assert_same(tmp_path / "run", uninterrupted)
+
+
+def test_damaged_checkpoints_are_one_line_and_the_run_stays(capsys, tmp_path, parted):
+    checkpoints = tmp_path / "run" / "checkpoints"
+    for name in ("last.pt", "previous.pt"):
+        flip_a_bit(checkpoints / name)
+    before = {file: file.read_bytes() for file in checkpoints.iterdir()}
+    assert "last.pt is damaged (its checksum differs) and previous.pt is" in refused(capsys, *parted, "--resume")
+    assert {file: file.read_bytes() for file in checkpoints.iterdir()} == before
+
+
+def changed(state, key, value):
+    return {**state, key: value}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda state: {}, "is not the checkpoint of a training (data is missing or wrong)"),
+        (lambda state: {key: value for key, value in state.items() if key != "optimizer"}, "(optimizer is missing or wrong)"),
+        (lambda state: changed(state, "data", 5), "(data is missing or wrong)"),
+        (lambda state: changed(state, "model", {}), "does not fit this training (RuntimeError: "),
+        (lambda state: changed(state, "model", None), "does not fit this training (TypeError: "),
+        (
+            lambda state: changed(state, "optimizer", {"state": {}, "param_groups": []}),
+            "does not fit this training (ValueError: ",
+        ),
+        (lambda state: changed(state, "source", 5), "does not fit this training ("),
+        (lambda state: changed(state, "history", None), "(history is missing or wrong)"),
+        (lambda state: changed(state, "history", [{"epoch": 1}]), "(history is missing or wrong)"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_one_line(capsys, tmp_path, parted, change, says):
+    file = tmp_path / "run" / "checkpoints" / "last.pt"
+    torch.save(change(torch.load(file, weights_only=True)), file)
+    assert says in refused(capsys, *parted, "--resume")
+
+
 def test_a_finished_run_is_not_trained_again(capsys, world, uninterrupted):
     before = weights_of(uninterrupted)
     answer = aevlp(capsys, "train", world, "--out", uninterrupted, "--resume")

@@ -1,14 +1,15 @@
 """The state of a training: everything that changes from epoch to epoch, and so everything that a checkpoint holds."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from aevlp.core.errors import UserError
+from aevlp.core.errors import UserError, one_line
 from aevlp.core.progress import duration
 from aevlp.damp.quality import Quality
 from aevlp.data.dataset import data_fingerprint, names_content
@@ -16,6 +17,12 @@ from aevlp.models.classifier import head_of
 from aevlp.training.checkpoint import load_checkpoint
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.setup import TrainingSetup, expected_positives, make_optimizer
+
+PARTS = {"data", "origin", "history", "expected_positives", "model", "optimizer", "scaler", "source", "quality"}
+"""Keys of a checkpoint."""
+LINE = {"epoch", "loss", "val_mAP", "pseudo_labels", "images_per_second"}
+"""Keys of an epoch in its history."""
+ANEW = "start anew with --overwrite"
 
 log = logging.getLogger("aevlp")
 
@@ -73,8 +80,10 @@ def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
     config, data, source = setup.config, setup.data, setup.source
     fingerprint, saved = data_fingerprint(setup.data), load_checkpoint(run.checkpoint)
     if saved is not None:
+        _require_parts(saved, run)
         _require_same_start(saved, setup, fingerprint, run)
-        source.load_state_dict(saved["source"])
+        with _fitting(run):
+            source.load_state_dict(saved["source"])
     source.fill()
     expected = expected_positives(config, data, source) if saved is None else saved["expected_positives"]
     has_labels = config.method.source.has_pseudo_labels
@@ -83,9 +92,32 @@ def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
     optimizer = setup.accelerator.prepare(make_optimizer(setup.classifier, config.train, source))
     state = TrainState(setup, fingerprint, expected, quality, optimizer)
     if saved is not None:
-        state.load_state_dict(saved)
+        with _fitting(run):
+            state.load_state_dict(saved)
         log.info("resumed after epoch %d", state.epoch)
     return state
+
+
+def _require_parts(saved: dict[str, Any], run: RunFolder) -> None:
+    """Refuse a file that is not the checkpoint of a training."""
+    history = saved.get("history")
+    wrong = PARTS - saved.keys()
+    if not isinstance(saved.get("data"), str):
+        wrong.add("data")
+    if not isinstance(history, list) or not all(isinstance(line, dict) and line.keys() >= LINE for line in history):
+        wrong.add("history")
+    if wrong:
+        what = f"{min(wrong)} is missing or wrong"
+        raise UserError(f"--resume: {run.checkpoint} is not the checkpoint of a training ({what}); {ANEW}")
+
+
+@contextmanager
+def _fitting(run: RunFolder) -> Iterator[None]:
+    """Within it, an error means that a checkpoint is of another training."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"--resume: {run.checkpoint} does not fit this training ({one_line(error)}); {ANEW}") from error
 
 
 def _require_same_start(saved: dict[str, Any], setup: TrainingSetup, fingerprint: str, run: RunFolder) -> None:
