@@ -1,5 +1,7 @@
 import io
+import os
 import pickle
+import socket
 import struct
 import subprocess
 import sys
@@ -14,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from aevlp.data.fingerprint import digests
 from aevlp.data.images import BadImage, bad_images, open_rgb
+from aevlp.inference.completion.formats.coco import upright_size
 
 RNG = np.random.RandomState(0)
 NOISE = RNG.randint(0, 256, (90, 160, 3), dtype=np.uint8)
@@ -49,6 +53,31 @@ def test_exif_orientation(tmp_path: Path, orientation: int, suffix: str) -> None
     assert np.array_equal(pixels(upright), np.asarray(expected))
     # A second program that honours the orientation must not turn it again.
     assert np.array_equal(np.asarray(ImageOps.exif_transpose(upright)), pixels(upright))
+
+
+def special(folder: Path) -> list[Path]:
+    """A pipe, a socket and a device, called like images."""
+    os.mkfifo(folder / "pipe.jpg")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket.jpg"))
+    (folder / "device.jpg").symlink_to("/dev/zero")
+    return [folder / f"{name}.jpg" for name in ("pipe", "socket", "device")]
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    paths = special(tmp_path)
+    assert bad_images(paths) == dict.fromkeys(range(3), "a pipe, a socket or a device, not a regular file")
+    assert digests(paths).tolist() == [b"", b"", b""]
+    for path in paths:
+        with pytest.raises(BadImage, match="a pipe, a socket or a device"):
+            upright_size(path)
+
+
+def test_postscript_is_never_run(tmp_path: Path) -> None:
+    path = tmp_path / "drawing.jpg"
+    path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
+    with pytest.raises(BadImage, match="PostScript is a program, and is never run"):
+        open_rgb(path)
 
 
 def test_a_quarter_turn_by_hand(tmp_path: Path) -> None:

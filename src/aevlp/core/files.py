@@ -1,17 +1,20 @@
-"""Writing files atomically: a file is complete, or it is not there."""
+"""Files: written atomically, so that one is complete or not there, and read only if it is a regular one."""
 
 import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
 from aevlp.core.errors import UserError, one_line
 
+SPECIAL = "a pipe, a socket or a device, not a regular file"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -55,6 +58,14 @@ def cannot_write(path: Path, error: Exception) -> UserError:
     return UserError(f"{path}: cannot be written ({reason}); choose another place")
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading; a pipe, a socket or a device, which may never answer or never end, is an OSError."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, SPECIAL)
+    return path.open("rb")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file, atomically."""
     with whole_file(path) as file:
@@ -69,9 +80,17 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file; a UserError if there is none."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        return json_object(file)
+    except ValueError as error:
+        raise UserError(f"{file} {error}") from error
+
+
+def json_object(file: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; a ValueError, the end of a sentence, if there is none."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))  # as `write_text` writes
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{file} cannot be read as JSON ({one_line(error)})") from error
+        raise ValueError(f"cannot be read as JSON ({one_line(error)})") from error
     if not isinstance(content, dict):
-        raise UserError(f"{file} is not a JSON object")
+        raise ValueError("is not a JSON object")
     return content

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.core.files import open_regular
 from aevlp.core.threads import in_threads
 
 DIGEST = 16  # bytes
@@ -42,7 +43,7 @@ def set_fingerprint(names: Sequence[str], digests: Iterable[bytes]) -> str:
 
 def _digest(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file_digest(file, lambda: blake2b(digest_size=DIGEST)).digest()
     except OSError:
         return b""  # whoever needs its pixels reports the reason

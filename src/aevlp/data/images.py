@@ -10,6 +10,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.Image import Transpose
 
 from aevlp.core.errors import UserError
+from aevlp.core.files import SPECIAL, open_regular
 from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
 
@@ -45,7 +46,9 @@ def open_rgb(path: Path, *, at_least: int | None = None) -> Image.Image:
     that many pixels (an image with a smaller side comes in full size). None: every pixel.
     """
     try:
-        with Image.open(path) as image:
+        with open_regular(path) as file, Image.open(file) as image:
+            if image.format == "EPS":
+                raise ValueError("PostScript is a program, and is never run")
             if at_least is not None:
                 image.draft(None, (at_least, at_least))  # affects JPEGs only
             image.load()
@@ -125,6 +128,8 @@ def _reason(path: Path, error: Exception) -> str:
         return "no permission to read it"
     if isinstance(error, Image.DecompressionBombError):
         return f"too many pixels (more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,})"
+    if isinstance(error, OSError) and error.strerror == SPECIAL:
+        return SPECIAL
     if path.is_file() and path.stat().st_size == 0:
         return "an empty file"
     if isinstance(error, UnidentifiedImageError):

@@ -15,6 +15,7 @@ from PIL import Image
 
 from aevlp import __version__
 from aevlp.core.errors import one_line
+from aevlp.core.files import open_regular
 from aevlp.core.threads import in_threads
 from aevlp.data.annotations import COMPLETE
 from aevlp.data.images import ORIENTATION, BadImage
@@ -80,7 +81,7 @@ def _with_sizes(file: LabelFile, records: Iterable[LabelRecord]) -> Iterator[tup
 def upright_size(path: Path) -> tuple[int, int]:
     """Return width and height with the EXIF orientation applied; for most formats only the header is read."""
     try:
-        with Image.open(path) as image:
+        with open_regular(path) as opened, Image.open(opened) as image:
             if not _is_turned(image):
                 return image.size
             if image.format == "TIFF":
