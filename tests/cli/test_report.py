@@ -72,6 +72,62 @@ def test_a_run_that_cannot_have_one_is_refused_in_one_line(capsys, run, tmp_path
     assert "unknown option --runs" in refused(capsys, "report", run, "--runs", "x")
 
 
+def changed(file, change):
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+DAMAGE = {
+    "metrics.jsonl": [b"\xff", b"{", b"[]\n", b"null\n", b"{}\n", b"[" * 100_000, b'{"epoch": 1, "loss": NaN}\n'],
+    "result.json": [b"\xff", b"{", b"[]", b"null", b"{}", b"[" * 100_000, b'{"a":' * 100_000],
+    "thresholds.json": [b"\xff", b"{", b"[]", b"{}", b"[" * 100_000],
+    "evidence.npz": [b"", b"PK", b"[" * 100_000],
+    "rounds.json": [b"\xff", b"[]", b"[" * 100_000],
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, content) for name, contents in DAMAGE.items() for content in contents])
+def test_a_damaged_file_is_named_and_the_report_stays(capsys, run, name, content):
+    before = (run / "report.html").read_bytes()
+    (run / name).write_bytes(content)
+    assert name in refused(capsys, "report", run)
+    assert (run / "report.html").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": 5},
+        {"best_epoch": 99},
+        {"epochs": "many"},
+        {"mAP": "high"},
+        {"mAP_present": None},
+        {"per_class_AP": {"other": 1.0}},
+        {"per_class_AP": [1]},
+        {"images": {}},
+        {"images": 5},
+        {"labels": {"macro_F1": "x"}},
+        {"labels": [1]},
+        {"baselines": {"chance": "x"}},
+        {"versions": "new"},
+        {"versions": {"aevlp": 5}},
+        {"warnings": 5},
+        {"chosen": 5},
+    ],
+    ids=str,
+)
+def test_figures_that_cannot_be_are_refused_in_one_line(capsys, run, world, change):
+    changed(run / "result.json", lambda content: content.update(change))
+    assert "result.json" in refused(capsys, "report", run)
+
+
+@pytest.mark.parametrize("key", ["method", "epochs", "best_epoch", "mAP", "mAP_present", "val_labels", "val_mAP", "labels"])
+def test_a_finished_run_that_lacks_a_figure_is_refused_in_one_line(capsys, run, world, key):
+    changed(run / "result.json", lambda content: content.pop(key))
+    assert f"result.json: damaged ({key} is missing); remove it" in refused(capsys, "train", world, "--out", run, "--resume")
+
+
 def test_a_report_needs_no_torch(trained, tmp_path):
     copy = shutil.copytree(trained, tmp_path / "run")
     code = (

@@ -130,9 +130,9 @@ def changed(state, key, value):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda state: {}, "is not the checkpoint of a training (data is missing or wrong)"),
-        (lambda state: {key: value for key, value in state.items() if key != "optimizer"}, "(optimizer is missing or wrong)"),
-        (lambda state: changed(state, "data", 5), "(data is missing or wrong)"),
+        (lambda state: {}, "is not the checkpoint of a training (data is missing)"),
+        (lambda state: {key: value for key, value in state.items() if key != "optimizer"}, "(optimizer is missing)"),
+        (lambda state: changed(state, "data", 5), "(data must be a text, not 5)"),
         (lambda state: changed(state, "model", {}), "does not fit this training (RuntimeError: "),
         (lambda state: changed(state, "model", None), "does not fit this training (TypeError: "),
         (
@@ -140,8 +140,8 @@ def changed(state, key, value):
             "does not fit this training (ValueError: ",
         ),
         (lambda state: changed(state, "source", 5), "does not fit this training ("),
-        (lambda state: changed(state, "history", None), "(history is missing or wrong)"),
-        (lambda state: changed(state, "history", [{"epoch": 1}]), "(history is missing or wrong)"),
+        (lambda state: changed(state, "history", None), "(history must be a list, not None)"),
+        (lambda state: changed(state, "history", [{"epoch": 1}]), "(history.0.images_per_second is missing)"),
     ],
 )
 def test_a_checkpoint_of_something_else_is_one_line(capsys, tmp_path, parted, change, says):

@@ -212,3 +212,37 @@ def test_a_file_that_is_no_evidence_is_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(UserError, match=r"written by a newer aevlp \(format 2, this one reads 1\); update aevlp"):
         read_evidence(file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text, arrays: text.pop("split"),
+        lambda text, arrays: text.update(foreign=1),
+        lambda text, arrays: text.update(classes=5),
+        lambda text, arrays: text.update(images="many"),
+        lambda text, arrays: text.update(best=[{"label": "a"}]),
+        lambda text, arrays: text["mistaken"].update(exhibits=[5]),
+        lambda text, arrays: text["mistaken"].pop("exhibits"),
+        lambda text, arrays: text.update(reliability=[1, 2]),
+        lambda text, arrays: arrays.pop("hits"),
+        lambda text, arrays: arrays.update(ap=arrays["ap"][:1]),
+        lambda text, arrays: arrays.update(ap=arrays["ap"].astype("U8")),
+        lambda text, arrays: arrays.update(support=arrays["support"][None]),
+        lambda text, arrays: arrays.update(histograms=np.zeros(3, np.int64)),
+        lambda text, arrays: arrays.update(text=np.frombuffer(b"[" * 100_000, np.uint8)),
+    ],
+)
+def test_evidence_with_parts_that_do_not_fit_is_refused(tmp_path, change):
+    file = tmp_path / "evidence.npz"
+    write_evidence(file, evidence(("a", "b", "c"), tmp_path / "image.png"))
+    with np.load(file) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    text = json.loads(arrays["text"].tobytes())
+    before = arrays["text"]
+    change(text, arrays)
+    if arrays["text"] is before:
+        arrays["text"] = np.frombuffer(json.dumps(text).encode(), np.uint8)
+    np.savez(file, **arrays)
+    with pytest.raises(UserError, match=r"evidence\.npz: not the evidence of a training"):
+        read_evidence(file)

@@ -5,8 +5,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from aevlp.core.json_types import from_json
 from aevlp.data.regression import Logistic, fit_logistic, logit, sigmoid
-from aevlp.training.calibration import Calibration, fit_calibration, from_json, reliability
+from aevlp.training.calibration import Calibration, fit_calibration, reliability
 
 
 def said_and_true(slope: float, offset: float, images: int = 3000, classes: int = 5, seed: int = 0):
@@ -138,6 +139,6 @@ def test_no_step_from_the_regression_makes_the_loss_smaller(per_class):
 
 def test_a_calibration_comes_back_from_a_file():
     fitted = fit_calibration(*said_and_true(2.0, -1.0, images=50))
-    again = from_json(json.loads(json.dumps(asdict(fitted))))
+    again = from_json(json.loads(json.dumps(asdict(fitted))), Calibration)
     assert isinstance(again, Calibration)
     assert again == fitted

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -285,6 +286,17 @@ def test_a_file_of_a_newer_version_is_refused(fitted, tmp_path):
         lambda text: text.replace('"slope"', '"steepness"'),
         lambda text: json.dumps({**json.loads(text), "classes": ["a", "b", "c"]}),
         lambda text: json.dumps({**json.loads(text), "classes": {"a": "much", "b": 0, "c": 0}}),
+        *(
+            lambda text, value=value: json.dumps({**json.loads(text), "classes": {"a": value, "b": 0, "c": 0}})
+            for value in (math.nan, math.inf, -1, 5, True, None)
+        ),
+        lambda text: json.dumps({**json.loads(text), "overall": math.nan}),
+        lambda text: json.dumps({**json.loads(text), "images": "many"}),
+        lambda text: json.dumps({**json.loads(text), "precision": {}}),
+        lambda text: re.sub('"slope": [^,]*', '"slope": NaN', text),
+        lambda text: re.sub('"slope": [^,]*', '"slope": -1', text),
+        lambda text: re.sub('"offset": [^,]*', '"offset": Infinity', text),
+        lambda text: "[" * 100_000,
     ],
 )
 def test_a_damaged_file_is_refused_with_the_command_that_mends_it(tmp_path, change):

@@ -47,7 +47,7 @@ def train_run(
     done = None
     if resume:
         folder.check_resumable(config)
-        done = folder.read_result()
+        done = folder.read_whole_result()
     else:
         folder.check_free(overwrite=overwrite)
     data = None

@@ -7,17 +7,29 @@ import io
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import whole_file
+from aevlp.core.json_types import from_json
 from aevlp.training.calibration import Reliability
 
 FORMAT = 1
 GRIDS = ("mistaken", "missed", "found", "teacher")  # the fields of `Evidence` that are an `ExampleGrid`
+
+ARRAYS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "thresholds": (np.float64, ("C",)),
+    "ap": (np.float64, ("C",)),
+    "support": (np.int64, ("C",)),
+    "given": (np.int64, ("C",)),
+    "hits": (np.int64, ("C",)),
+    "observed": (np.int64, ("C",)),
+    "histograms": (np.int64, ("groups", "sides", "bins")),
+}
+"""The fields that are arrays: type and axes."""
 
 Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
@@ -115,30 +127,24 @@ def read_evidence(file: Path) -> Evidence:
         values = json.loads(arrays.pop("text").tobytes())
         number = values.pop("format")
         if number <= FORMAT:
-            return Evidence(**arrays, **_restored(values))
+            return _restored(values, arrays)
     except Exception as error:  # numpy raises errors of many kinds for a damaged file
         raise UserError(f"{file}: not the evidence of a training ({one_line(error)}); train the run again") from None
     raise UserError(f"{file}: written by a newer aevlp (format {number}, this one reads {FORMAT}); update aevlp")
 
 
-def _restored(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with the types that JSON turns into lists and mappings."""
-
-    def example(value: dict[str, Any]) -> Example:
-        return Example(**{**value, "tiles": tuple(Tile(**tile) for tile in value["tiles"])})
-
-    restored: dict[str, Any] = _with_tuples(values)
-    for name in ("best", "worst"):
-        restored[name] = tuple(Curve(**curve) for curve in restored[name])
+def _restored(values: dict[str, Any], arrays: dict[str, Any]) -> Evidence:
+    """Return the evidence of a file; a ValueError says what does not fit."""
     for name in GRIDS:
-        restored[name] = ExampleGrid(tuple(map(example, restored[name].pop("exhibits"))), **restored[name])
-    if (states := restored["reliability"]) is not None:
-        restored["reliability"] = tuple(None if state is None else Reliability(**state) for state in states)
-    return restored
-
-
-def _with_tuples(value: Any) -> Any:
-    """Return a JSON value with tuples instead of lists."""
-    if isinstance(value, list):
-        return tuple(map(_with_tuples, value))
-    return {key: _with_tuples(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+        values[name]["examples"] = values[name].pop("exhibits")
+    kinds = {name: kind for name, kind in get_type_hints(Evidence).items() if name not in ARRAYS}
+    if values.keys() != kinds.keys() or arrays.keys() != ARRAYS.keys():
+        raise ValueError("parts of it are missing, or are those of something else")
+    restored = {name: from_json(value, kinds[name], name) for name, value in values.items()}
+    sizes = {"C": len(restored["classes"])}
+    for name, (kind, axes) in ARRAYS.items():
+        array = arrays[name]
+        expected = [sizes.setdefault(axis, size) for axis, size in zip(axes, array.shape, strict=False)]
+        if array.dtype != kind or array.ndim != len(axes) or list(array.shape) != expected:
+            raise ValueError(f"{name} is {array.dtype} {list(array.shape)}")
+    return Evidence(**arrays, **restored)

@@ -1,14 +1,15 @@
 """The page of a run (`report.html`), made from the run folder and the image files that still exist."""
 
-import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+from jinja2 import TemplateError
 
 from aevlp.config.methods import find_method
-from aevlp.core.errors import UserError
+from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import read_json, write_text
 from aevlp.core.progress import duration
 from aevlp.reports import charts
@@ -20,6 +21,7 @@ from aevlp.training.calibration import Reliability
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds, read_thresholds
 
+log = logging.getLogger("aevlp")
 Result = dict[str, Any]  # the content of `result.json`
 
 MOST_ROWS = 2000  # classes in the table; of more, the best and the worst
@@ -40,7 +42,7 @@ SECTIONS = {
 
 def write_report(run: RunFolder) -> Path:
     """Write the page of a finished run and return its path."""
-    result = run.read_result()
+    result = run.read_whole_result()
     if result is None:
         raise UserError(
             f"{run.path}: the training is not finished; continue with aevlp train DATA --out {run.path} --resume, "
@@ -53,10 +55,17 @@ def write_report(run: RunFolder) -> Path:
         )
     evidence = read_evidence(run.evidence)
     thresholds = read_thresholds(run.thresholds, evidence.classes)
-    history = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    history = run.read_metrics()
     config = run.config.read_text(encoding="utf-8", errors="replace")
     before = read_json(run.rounds).get("verdict") if run.rounds.is_file() else None
-    write_text(run.report, _page(result, history, evidence, thresholds, config, before))
+    try:
+        page = _page(result, history, evidence, thresholds, config, before)
+    except (ArithmeticError, LookupError, TemplateError, TypeError, ValueError) as error:
+        # Each file is sound by itself; the debug log has the traceback.
+        log.debug("the report of %s failed", run.path, exc_info=True)
+        names = ", ".join(file.name for file in (run.result, run.metrics, run.evidence, run.thresholds))
+        raise UserError(f"{run.path}: {names} are not of one training ({one_line(error)}); train the run again") from error
+    write_text(run.report, page)
     return run.report
 
 

@@ -1,6 +1,5 @@
 """The page of a sweep: its settings side by side, with links to the page of every run."""
 
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,8 +132,7 @@ def _link(out: Path, trial: Trial, outcome: Outcome) -> RunLink:
 
 def _validation_mAP(run: RunFolder) -> EpochValues:
     """Return the validation mAP per epoch; empty if the run has lost its file."""
-    file = run.path / "metrics.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+    lines = run.read_metrics() if run.metrics.is_file() else []
     return [line["epoch"] for line in lines], [line["val_mAP"] for line in lines]
 
 

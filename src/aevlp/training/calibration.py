@@ -1,11 +1,12 @@
 """Calibration: a logistic regression turns probabilities into ones that hold."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.core.options import AtLeast
 from aevlp.data.regression import Floats, Logistic, fit_logistic, logit, sigmoid
 
 BINS = 10
@@ -34,7 +35,7 @@ def reliability(probabilities: Floats, there: npt.NDArray[np.bool_]) -> Reliabil
 class Calibration:
     """Platt scaling: p becomes sigmoid(slope * logit(p) + offset), the same for all classes, so that rankings do not change."""
 
-    slope: float
+    slope: Annotated[float, AtLeast(0)]
     offset: float
     before: Reliability
     after: Reliability  # on images that it was not fitted to
@@ -63,12 +64,3 @@ def _platt(features: Floats, there: npt.NDArray[np.bool_]) -> Logistic:
     positives = int(there.sum())
     target = np.where(there, (positives + 1) / (positives + 2), 1 / (there.size - positives + 2))
     return fit_logistic(features, target, 1 - target)
-
-
-def from_json(values: dict[str, Any]) -> Calibration:
-    """Return a calibration from the mapping that `dataclasses.asdict` made of it."""
-
-    def read(part: dict[str, Any]) -> Reliability:
-        return Reliability(part["error"], tuple((mean, share, cells) for mean, share, cells in part["bins"]))
-
-    return Calibration(values["slope"], values["offset"], read(values["before"]), read(values["after"]))

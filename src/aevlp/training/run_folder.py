@@ -19,6 +19,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, write_json, write_text
 from aevlp.core.locks import Claim, claim_file
 from aevlp.core.processes import is_first_process
+from aevlp.training.run_records import WHOLE, read_metrics, read_result_file
 
 # Options that may change when a run is resumed: they decide where and how fast it computes, not what.
 FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size", "deterministic"}
@@ -44,6 +45,11 @@ class RunFolder:
     def result(self) -> Path:
         """The figures of a finished run."""
         return self.path / "result.json"
+
+    @property
+    def metrics(self) -> Path:
+        """The figures of every epoch."""
+        return self.path / "metrics.jsonl"
 
     @property
     def thresholds(self) -> Path:
@@ -141,7 +147,7 @@ class RunFolder:
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
         """Write `metrics.jsonl`, a line per epoch."""
-        write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in history))
+        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in history))
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a run that has it is finished."""
@@ -151,13 +157,18 @@ class RunFolder:
         """Return the content of `result.json`; None if the run is not finished."""
         if not self.result.is_file():
             return None
-        try:
-            found = json.loads(self.result.read_text())
-        except ValueError as error:
-            raise UserError(f"{self.result}: damaged ({error}); remove it, and --resume makes it again") from None
-        if not isinstance(found, dict):
-            raise UserError(f"{self.result}: damaged (no figures in it); remove it, and --resume makes it again")
+        return read_result_file(self.result)
+
+    def read_whole_result(self) -> dict[str, Any] | None:
+        """Return the content of `result.json`, with all that a run of any version has; None if the run is not finished."""
+        found = self.read_result()
+        if found is not None and (missing := sorted(WHOLE - found.keys())):
+            raise UserError(f"{self.result}: damaged ({missing[0]} is missing); remove it, and --resume makes it again")
         return found
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of `metrics.jsonl`, one per finished epoch."""
+        return read_metrics(self.metrics)
 
     def tuned(self, config: Config) -> Config:
         """Return the configuration with the options that this run has tuned, so that they are not tuned again."""

@@ -10,18 +10,18 @@ import torch
 from torch import nn
 
 from aevlp.core.errors import UserError, one_line
+from aevlp.core.json_types import from_json
 from aevlp.core.progress import duration
 from aevlp.damp.quality import Quality
 from aevlp.data.dataset import data_fingerprint, names_content
 from aevlp.models.classifier import head_of
 from aevlp.training.checkpoint import load_checkpoint
 from aevlp.training.run_folder import RunFolder
+from aevlp.training.run_records import Epoch
 from aevlp.training.setup import TrainingSetup, expected_positives, make_optimizer
 
 PARTS = {"data", "origin", "history", "expected_positives", "model", "optimizer", "scaler", "source", "quality"}
 """Keys of a checkpoint."""
-LINE = {"epoch", "loss", "val_mAP", "pseudo_labels", "images_per_second"}
-"""Keys of an epoch in its history."""
 ANEW = "start anew with --overwrite"
 
 log = logging.getLogger("aevlp")
@@ -100,15 +100,13 @@ def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
 
 def _require_parts(saved: dict[str, Any], run: RunFolder) -> None:
     """Refuse a file that is not the checkpoint of a training."""
-    history = saved.get("history")
-    wrong = PARTS - saved.keys()
-    if not isinstance(saved.get("data"), str):
-        wrong.add("data")
-    if not isinstance(history, list) or not all(isinstance(line, dict) and line.keys() >= LINE for line in history):
-        wrong.add("history")
-    if wrong:
-        what = f"{min(wrong)} is missing or wrong"
-        raise UserError(f"--resume: {run.checkpoint} is not the checkpoint of a training ({what}); {ANEW}")
+    try:
+        if missing := sorted(PARTS - saved.keys()):
+            raise ValueError(f"{missing[0]} is missing")
+        from_json(saved["history"], list[Epoch], "history")
+        from_json(saved["data"], str, "data")
+    except ValueError as error:
+        raise UserError(f"--resume: {run.checkpoint} is not the checkpoint of a training ({error}); {ANEW}") from None
 
 
 @contextmanager

@@ -5,27 +5,29 @@ validation images for an aim, and shrunk towards the one that serves all classes
 Where the validation labels are incomplete, each observed label counts for several true positives (`aevlp.data.prevalence`).
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from aevlp.config.run_options import Aim, ThresholdOptions
 from aevlp.core.errors import UserError
-from aevlp.core.files import write_json
+from aevlp.core.files import json_object, write_json
+from aevlp.core.json_types import from_json
+from aevlp.core.options import AtLeast, Between
 from aevlp.core.seeds import seed_for
 from aevlp.data.dataset import Labels, Split
 from aevlp.data.prevalence import Floats, informative_rows
 from aevlp.data.regression import logit, positive_weight_by_scores, sigmoid
-from aevlp.training.calibration import Calibration, fit_calibration, from_json
+from aevlp.training.calibration import Calibration, fit_calibration
 from aevlp.training.intervals import ImageBootstrap, Interval
 from aevlp.training.run_folder import RunFolder
 
 FORMAT = 1
+Share = Annotated[float, Between(0, 1)]
 PARTS = 5  # cross-validation of the measured precision
 
 
@@ -33,14 +35,14 @@ PARTS = 5  # cross-validation of the measured precision
 class Thresholds:
     """The content of `thresholds.json`."""
 
-    aim: str
-    precision: float | None  # wanted; None for other aims
+    aim: Aim
+    precision: Share | None  # wanted; None for other aims
     basis: Literal["complete", "estimated"]  # estimated: without complete labels
     split: str
-    images: int
-    positives: float  # labels per image that were counted on
-    overall: float
-    classes: dict[str, float]
+    images: Annotated[int, AtLeast(0)]
+    positives: Annotated[float, AtLeast(0)]  # labels per image that were counted on
+    overall: Share
+    classes: dict[str, Share]
     calibration: Calibration | None  # None: it takes complete labels
     measured_precision: Interval | None = None  # of all labels together, on images that were not fitted on; None likewise
 
@@ -141,16 +143,12 @@ def read_thresholds(file: Path, classes: Sequence[str]) -> Thresholds:
     if not file.is_file():
         raise UserError(f"{file}: the run has no thresholds yet; make them with aevlp thresholds {file.parent} DATA")
     try:
-        values = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))  # as `write_text` writes
-        number = values.pop("format")
+        content = json_object(file)
+        number = from_json(content.pop("format", None), int, "format")
         if number > FORMAT:
             raise UserError(f"{file}: written by a newer aevlp (format {number}, this one knows {FORMAT}); update aevlp")
-        calibration = None if values["calibration"] is None else from_json(values["calibration"])
-        own = {name: float(value) for name, value in values["classes"].items()}
-        measured = values.get("measured_precision")  # not in files of 0.6 and older
-        values["measured_precision"] = None if measured is None else Interval(**measured)
-        found = Thresholds(**{**values, "classes": own, "calibration": calibration})
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        found: Thresholds = from_json(content, Thresholds)
+    except ValueError as error:
         raise UserError(
             f"{file}: not a file of thresholds ({error}); make it anew with aevlp thresholds {file.parent} DATA"
         ) from None
