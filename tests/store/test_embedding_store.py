@@ -1,8 +1,10 @@
 import gc
+import io
 import json
 import os
 import signal
 import time
+from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -286,9 +288,32 @@ def test_a_manifest_that_says_something_else_is_refused(tmp_path):
     (store.folder / "manifest.json").write_text(json.dumps({**manifest, "dimension": 3}))
     with pytest.raises(UserError, match=r"manifest\.json: does not describe this model and its views"):
         store_in(tmp_path)
-    (store.folder / "manifest.json").write_text("half of")
-    with pytest.raises(UserError, match=r"manifest\.json: does not describe this model and its views"):
-        store_in(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["half of", "[]", "[" * 100_000, '{"format": 3}', '{"views": "x"}'])
+def test_a_damaged_manifest_is_written_again(tmp_path, caplog, text):
+    store = store_in(tmp_path)
+    write(store, digests_of(3))
+    manifest = store.folder / "manifest.json"
+    before = json.loads(manifest.read_text())
+    manifest.write_text(text)
+    again = store_in(tmp_path)
+    assert f"{manifest}: damaged; it is written again" in caplog.text
+    assert json.loads(manifest.read_text()) == before
+    assert np.array_equal(again.read(0, digests_of(3)), values_of(digests_of(3)))
+
+
+def test_a_pack_of_python_objects_is_damaged_and_never_unpickled(tmp_path):
+    store = store_in(tmp_path)
+    write(store, digests_of(3))
+    (path,) = packs_in(store)
+    content = io.BytesIO()
+    np.save(content, np.array([{}] * 3, object), allow_pickle=True)
+    size = path.stat().st_size - 16 - len(digests_of(3).tobytes())
+    body = content.getvalue().ljust(size, b"\0")[:size] + digests_of(3).tobytes()
+    path.write_bytes(body + blake2b(body, digest_size=16).digest())
+    (reason,) = store_in(tmp_path).damaged(0, digests_of(3)).values()
+    assert reason.startswith("not an array of numbers (Object arrays cannot be loaded")
 
 
 def test_writers_that_meet_leave_one_whole_pack(tmp_path):

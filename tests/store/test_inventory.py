@@ -69,7 +69,13 @@ def test_what_is_not_a_store_is_not_listed(tmp_path):
     assert [stored.folder for stored in inventory.stores(tmp_path)] == [folder]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 3}', '{"format": 3, "views": "x"}', '{"format": "x", "views": 1}'])
+DAMAGED = [
+    *("", "[]", "{", "[" * 100_000, '{"format": 3}', '{"format": 3, "views": "x"}', '{"format": "x", "views": 1}'),
+    *('{"format": 3, "views": Infinity, "dimension": 1}', '{"format": 3, "views": -8, "dimension": 1}'),
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_manifest_is_told(tmp_path, text):
     folder = write_store(tmp_path, "a")
     (folder / "manifest.json").write_text(text)

@@ -60,5 +60,6 @@ def store(argv: Sequence[str]) -> None:
     if result.damaged:
         raise UserError(
             f"{root}: {inventory.counted(len(result.damaged), 'damaged file')} (listed above); "
-            "the next run computes damaged packs again, or remove the store with aevlp store prune KEY"
+            "the next run computes damaged packs again and writes a damaged manifest anew; or remove the store with "
+            "aevlp store prune KEY"
         )

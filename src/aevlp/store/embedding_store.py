@@ -12,6 +12,7 @@ settings. An image is known by the digest of its file's content. Its name, folde
 """
 
 import json
+import logging
 import os
 import time
 from abc import ABC, abstractmethod
@@ -32,6 +33,8 @@ from aevlp.core.threads import in_threads
 from aevlp.data.fingerprint import DIGEST, Digests
 from aevlp.store.claims import Claims, alone
 from aevlp.store.packs import DrawIndex, Embeddings, damage_of, write_pack
+
+log = logging.getLogger("aevlp")
 
 FORMAT = 3  # 1 had no checksums; until 2 a store belonged to an image set
 LEFTOVER_AFTER = 3600.0  # seconds
@@ -75,18 +78,25 @@ class EmbeddingStore:
                 return hold
 
     def _write_manifest(self, identity: dict[str, Any], other: dict[str, Any]) -> None:
-        """Write the manifest, or check that the one that is there has this identity."""
+        """Write the manifest, or check that the one that is there has this identity; write a damaged one again.
+
+        The folder's name is a hash of the identity, and packs have checksums of their own: nothing else is lost with it.
+        """
         path = self.folder / "manifest.json"
-        if not path.is_file():
-            write_json(path, {**other, "views": self.shape[0], **identity})
-            return
-        try:
-            found = read_manifest(self.folder)
-            same = {name: found[name] for name in identity} == json.loads(json.dumps(identity))
-        except (OSError, ValueError, LookupError):
-            same = False
-        if not same:
-            raise UserError(f"{path}: does not describe this model and its views; remove {self.folder} and start again")
+        expected = {**other, "views": self.shape[0], **json.loads(json.dumps(identity))}
+        if path.is_file():
+            try:
+                found = read_manifest(self.folder)
+            except OSError as error:
+                raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+            except ValueError:
+                found = {}
+            if any(name in found and found[name] != expected[name] for name in identity):
+                raise UserError(f"{path}: does not describe this model and its views; remove {self.folder} and start again")
+            if all(found.get(name) == expected[name] for name in expected.keys() - {"about"}):
+                return
+            log.warning("%s: damaged; it is written again", path)
+        write_json(path, expected)
 
     def index(self, draw: int) -> DrawIndex:
         """Return the index of a draw, as it was when this object first looked or last refreshed it."""
@@ -176,7 +186,10 @@ def draw_folder(folder: Path, draw: int) -> Path:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest in a store's folder; OSError or ValueError if there is none."""
-    found = json.loads((folder / "manifest.json").read_bytes().decode(errors="replace"))  # paths need not be UTF-8
+    try:
+        found = json.loads((folder / "manifest.json").read_bytes().decode(errors="replace"))  # paths need not be UTF-8
+    except RecursionError as error:
+        raise ValueError("brackets within each other, too many") from error
     if not isinstance(found, dict):
         raise ValueError("not a mapping")
     return found

@@ -81,7 +81,9 @@ def _stored(folder: Path) -> Stored:
         if format != FORMAT:
             return Stored(folder, model, size, last_use, unusable=f"{'older' if format < FORMAT else 'newer'} format")
         shape = int(manifest["views"]), int(manifest["dimension"])
-    except (OSError, ValueError, TypeError, LookupError):
+        if min(shape) < 1:
+            raise ValueError("a store has at least one number per image")
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError):
         return Stored(folder, "", size, last_use, unusable=DAMAGED)
     counts = [different(digests)[0] for digests in map(_digests, indexes_of(folder, shape).values())]
     images = len(different(np.concatenate([np.empty(0, "S16"), *counts]))[0])

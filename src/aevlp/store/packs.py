@@ -97,7 +97,10 @@ def damage_of(path: Path, draw: int, shape: Shape) -> str | None:
         return str(error)
     if _checksum(memoryview(content)[:-CHECKSUM]) != content[-CHECKSUM:]:
         return "checksum differs"
-    array = np.load(io.BytesIO(content))
+    try:
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+    except ValueError as error:  # no array of numpy, or one of Python objects, which are never unpickled
+        return f"not an array of numbers ({error})"
     if array.shape != (count, *shape) or array.dtype != np.float16:
         return f"{array.dtype} {array.shape} instead of float16 {(count, *shape)}"
     digests = np.frombuffer(content[-CHECKSUM - count * DIGEST : -CHECKSUM], f"S{DIGEST}")
