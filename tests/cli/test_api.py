@@ -65,8 +65,8 @@ def test_label_is_the_command(capsys, trained, world, tmp_path):
     ("wrong", "message"),
     [
         ({"options": {"damp.gird": 5}}, "unknown option --damp.gird (did you mean '--damp.grid'?)"),
-        ({"options": {"damp.grid": 0}}, "--damp.grid must be at least 1, not 0"),
-        ({"options": {"damp.grid": 2.5}}, "--damp.grid must be a whole number, at least 1, not 2.5"),
+        ({"options": {"damp.grid": 0}}, "--damp.grid must be from 1 to 64, not 0"),
+        ({"options": {"damp.grid": 2.5}}, "--damp.grid must be a whole number, from 1 to 64, not 2.5"),
         ({"options": {"report": "perhaps"}}, "--report must be true or false, not 'perhaps'"),
         ({"method": "an", "options": {"damp.grid": 5}}, "--damp.grid is not an option of --method an"),
         ({"observe": "some"}, "--data.observe must be given or single, not 'some'"),

@@ -50,7 +50,7 @@ def test_an_option_reaches_the_methods_that_it_concerns():
 
 
 def test_a_wrong_value_is_refused():
-    with pytest.raises(UserError, match=r"--damp.grid must be at least 1, not 0"):
+    with pytest.raises(UserError, match=r"--damp.grid must be from 1 to 64, not 0"):
         names(["an", "aevlp"], {"damp.grid": [4, 0]})
     with pytest.raises(UserError, match=r"--loss.lambda1 must be from 0 to --loss.lambda2 \(0.2\), not 0.4"):
         names(["aevlp"], {"loss.lambda2": [0.7, 0.2]})

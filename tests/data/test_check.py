@@ -1,6 +1,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,8 @@ def test_duplicates_and_leaks(pictures: Pictures) -> None:
     text = render(report)
     assert "groups of equal files (2)\n  1.png = 10.png (in several splits)\n  0.png = 5.png = 6.png\n" in text
     assert "in several splits (1), a leak" in text
+    text = render(replace(report, problems=[]))
+    assert text.endswith("\n\nNothing else is wrong: training can begin.")
 
 
 def test_files_that_differ_in_the_middle_only_are_not_duplicates(tmp_path: Path) -> None:

@@ -46,6 +46,29 @@ def test_a_table_without_thresholds_has_no_column_of_labels():
     assert written("csv", Prediction("x.jpg", None, [0.5, 1e-9, 1])) == 'image,dog,"big, red bus",cät\nx.jpg,0.5,1e-09,1\n'
 
 
+@pytest.mark.parametrize("name", ["=1.png", "+1.png", "-1.png", "@1.png", "=cmd|' -C calc'!A0.png"])
+def test_a_file_name_is_no_formula_in_a_spreadsheet_and_names_the_same_image(tmp_path, name):
+    Image.new("RGB", (8, 8)).save(tmp_path / name)
+    (tmp_path / "found.csv").write_text(written("csv", Prediction(name, ["dog", "cat"], [0.9, 0.1]), classes=["dog", "cat"]))
+    (cell,) = [row["image"] for row in csv.DictReader((tmp_path / "found.csv").open())]
+    assert cell == f"./{name}"
+    assert read(tmp_path / "found.csv").names == (name,)
+
+
+@pytest.mark.parametrize("name", ['=HYPERLINK("http://x")', "+cmd!A0", "-2+3+SUM(1)", "@SUM(1)", "  =SUM(1)"])
+def test_a_class_that_a_spreadsheet_would_run_is_not_written_into_a_table(name):
+    with pytest.raises(UserError, match=r"a spreadsheet would run the class name .* write a \.jsonl file instead"):
+        written("csv", Prediction("x.jpg", None, [0.9]), classes=[name])
+    assert json.loads(written("jsonl", Prediction("x.jpg", None, [0.9]), classes=[name]))["probabilities"] == {name: 0.9}
+
+
+def test_a_class_that_only_begins_like_a_formula_is_written():
+    assert written("csv", Prediction("x.jpg", ["-other"], [0.9, 0.1]), classes=["-other", "@home"]).splitlines() == [
+        "image,labels,-other,@home",
+        "x.jpg,-other,0.9,0.1",
+    ]
+
+
 def test_lines_of_json():
     first, second, third = map(json.loads, written("jsonl", FIRST, SECOND, Prediction("x", None, [0, 0, 1])).splitlines())
     assert first == {

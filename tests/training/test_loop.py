@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from aevlp.config.run_options import TrainOptions
+from aevlp.training import loop
 from aevlp.training.loop import should_stop
 from aevlp.training.setup import make_optimizer
+from tests.cli.run import refused
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,17 @@ from aevlp.training.setup import make_optimizer
 )
 def test_training_stops_when_validation_no_longer_improves(values, stops):
     assert should_stop(values, patience=2, max_drop=2.0) == stops
+
+
+def test_weights_that_are_no_longer_numbers_end_the_training(capsys, world, plain, tmp_path, monkeypatch):
+    def diverge(learning, epoch):
+        next(learning.model.parameters()).data.fill_(torch.inf)
+        return 0.5
+
+    monkeypatch.setattr(loop, "train_epoch", diverge)
+    message = refused(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", "an")
+    assert message.startswith("epoch 1: the weights are no longer finite numbers; lower --train.learning_rate or")
+    assert not (tmp_path / "run" / "model").exists()
 
 
 def test_without_limits_training_goes_on():

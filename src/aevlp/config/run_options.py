@@ -17,6 +17,8 @@ from aevlp.models.heads import HEADS
 from aevlp.models.options import ModelOptions, TeacherOptions
 from aevlp.sources import SOURCES
 
+LEARNING_RATES = Between(0, 100)
+"""Rates at which weights can move; Adam takes steps of about this size, whatever the gradient."""
 Aim = Literal["f1", "precision", "count"]
 
 
@@ -35,9 +37,9 @@ class TrainOptions(Options, section="train"):
     """Images per step, over all processes together (VOC, CUB 8)."""
     optimizer: Literal["adam", "adamax"] = "adam"
     """Optimizer that takes the steps."""
-    learning_rate: Annotated[float, AtLeast(0)] = 1e-5
+    learning_rate: Annotated[float, LEARNING_RATES] = 1e-5
     """Learning rate of the backbone."""
-    head_learning_rate: Annotated[float, AtLeast(0)] = 1e-4
+    head_learning_rate: Annotated[float, LEARNING_RATES] = 1e-4
     """Learning rate of the head."""
     expected_positives: Annotated[float, Above(0)] | None = None
     """Expected number of positives per image (VOC 1.5; COCO 2.9; NUS 1.9; CUB 31.4). Some losses need it, and thresholds without

@@ -36,6 +36,10 @@ SHORT_NAMES = {
 }
 
 
+LARGEST = 10**18
+"""No option is larger: beyond this, numbers no longer fit into the 64 bits of an array's index."""
+
+
 @dataclass(frozen=True)
 class Range:
     """The values that an option may have: `Annotated[int, AtLeast(1)]`. None stands for no limit."""
@@ -94,6 +98,7 @@ class Options:
             if allowed is not None and value is not None:
                 key = f"{self.section}.{field.name}" if self.section else field.name.replace("_", "-")
                 require(value in allowed, key, str(allowed), value)
+                require(value <= LARGEST, key, f"at most {LARGEST:g}", value)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from aevlp.core.options import Above, AtLeast, Between, Options
 class DampOptions(Options, section="damp"):
     """Dynamic augmented multi-focus pseudo-labelling."""
 
-    grid: Annotated[int, AtLeast(1)] = 4
+    grid: Annotated[int, Between(1, 64)] = 4
     """The image is cut into grid x grid tiles (CUB 5)."""
     overlap: Annotated[float, AtLeast(0)] = 0.2
     """Each side of a tile grows by up to this share of the tile; 0: no overlap."""

@@ -191,7 +191,8 @@ def render(report: Report) -> str:
         )
     if report.leaks:
         lines += [f"in several splits ({len(report.leaks)}), a leak: results on these images mean nothing"]
-    lines += ["", *(f"Problem: {problem}" for problem in report.problems)] if report.problems else ["", "No problems found."]
+    fine = "Nothing else is wrong: training can begin." if report.leaks else "No problems found."
+    lines += ["", *(f"Problem: {problem}" for problem in report.problems)] if report.problems else ["", fine]
     # File names need not be valid text; bytes that are not are shown escaped.
     return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 

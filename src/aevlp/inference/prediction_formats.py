@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aevlp.core.errors import UserError
+from aevlp.core.spreadsheets import path_cell, refuse_formulas
 from aevlp.data.readers.table import IMAGE, NEGATIVES, POSITIVES, SPLIT
 
 SHOWN = 5  # labels of an image in a listing without thresholds
@@ -48,6 +49,8 @@ def as_csv(classes: Sequence[str], *, has_labels: bool) -> PredictionFormat:
         if name.lower() in (*IMAGE, *POSITIVES, *NEGATIVES, *SPLIT) or any(mark in name for mark in ";|"):
             raise UserError(f"--format csv: the class '{name}' would be misread in a table; use --format jsonl")
 
+    refuse_formulas(classes, "--format csv")
+
     def line(cells: Sequence[str]) -> str:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(cells)
@@ -55,7 +58,7 @@ def as_csv(classes: Sequence[str], *, has_labels: bool) -> PredictionFormat:
 
     def row(prediction: Prediction) -> str:
         labels = [] if prediction.labels is None else [";".join(prediction.labels)]
-        return line([prediction.image, *labels, *map(_digits, prediction.probabilities)])
+        return line([path_cell(prediction.image), *labels, *map(_digits, prediction.probabilities)])
 
     return PredictionFormat(line(["image", *(["labels"] if has_labels else []), *classes]), row)
 

@@ -56,7 +56,14 @@ def unfit_tensors(report: Mapping[str, Any]) -> list[str]:
 
 def require_finite(network: nn.Module, where: str) -> None:
     """Refuse a network with a weight that is not a finite number: its output would be none either."""
+    if (name := not_finite(network)) is not None:
+        raise UserError(f"{where}: the weights in {name} are not all finite numbers; get the file again")
+
+
+def not_finite(network: nn.Module) -> str | None:
+    """Return the name of a tensor of the network that has a number that is not finite; None if there is none."""
     for name, tensor in network.state_dict().items():
         # The sum is finite if and only if every number is, and takes no memory.
         if tensor.is_floating_point() and not tensor.sum(dtype=torch.float64).isfinite():
-            raise UserError(f"{where}: the weights in {name} are not all finite numbers; get the file again")
+            return name
+    return None

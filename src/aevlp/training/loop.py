@@ -21,6 +21,7 @@ from aevlp.core.progress import progress
 from aevlp.core.seeds import seed_for
 from aevlp.core.torch_threads import single_thread
 from aevlp.models.model_folder import save_classifier
+from aevlp.models.safe_loading import not_finite
 from aevlp.sources import EpochContext
 from aevlp.training.checkpoint import save_checkpoint
 from aevlp.training.evaluate import evaluate_split, over_images, probabilities
@@ -87,10 +88,10 @@ def train_phase(state: TrainState, phase: Phase, run: RunFolder, track: Track) -
         with single_thread() if phase.name == "linear" else nullcontext():
             loss = train_epoch(learning, epoch)
         seconds = time.monotonic() - started
-        if not np.isfinite(loss):
+        if not np.isfinite(loss) or not_finite(state.setup.classifier) is not None:
+            what = "weights are no longer finite numbers" if np.isfinite(loss) else "loss is no longer a finite number"
             raise UserError(
-                f"epoch {epoch}: the loss is no longer a finite number; lower --train.learning_rate or "
-                "--train.head_learning_rate, or use --precision fp32"
+                f"epoch {epoch}: the {what}; lower --train.learning_rate or --train.head_learning_rate, or use --precision fp32"
             )
         figures = state.quality.update(source.pseudo_labels().numpy()) if state.quality is not None else None
         source.end_epoch(context)

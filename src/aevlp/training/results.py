@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from aevlp.core.files import write_text
+from aevlp.core.spreadsheets import path_cell, refuse_formulas
 from aevlp.data.annotations import WHOLE_IMAGE
 from aevlp.data.dataset import Dataset, Split, data_fingerprint
 from aevlp.training.baselines import Baselines
@@ -159,8 +160,9 @@ def _shown(value: float | None) -> str:
 
 def write_probabilities(path: Path, names: Sequence[str], classes: Sequence[str], found: npt.NDArray[np.float32]) -> None:
     """Write a CSV with a row per image and a column per class."""
+    refuse_formulas(classes, str(path))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["image", *classes])
-    writer.writerows([name, *(f"{p:.7g}" for p in row)] for name, row in zip(names, found.tolist(), strict=True))
+    writer.writerows([path_cell(name), *(f"{p:.7g}" for p in row)] for name, row in zip(names, found.tolist(), strict=True))
     write_text(path, text.getvalue())

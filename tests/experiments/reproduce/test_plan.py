@@ -153,7 +153,7 @@ def test_a_job_trains_what_is_planned(tmp_path):
         (["table1", "--recipe", "voc"], "--recipe voc needs --data DATA: the image set (demo: the embedded world)"),
         (["table1", "--recipe", "vov"], "--recipe vov: no such recipe or file (did you mean 'voc'?)"),
         (["tabel1"], "reproduce tabel1: no such table or figure (did you mean 'table1'?); there are table1, table2"),
-        (["table1", *VOC, "--damp.grid", "0"], "--damp.grid must be at least 1, not 0"),
+        (["table1", *VOC, "--damp.grid", "0"], "--damp.grid must be from 1 to 64, not 0"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(words, message):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_text
+from aevlp.core.spreadsheets import path_cell, text_cell
 from aevlp.core.tables import next_steps
 from aevlp.data.annotations import WHOLE_IMAGE
 from aevlp.data.answers import AnswerStore, answers_file
@@ -132,8 +133,7 @@ def _conflicts(file: LabelFile, joined: Joined) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for each in joined.conflicts:
-        cell = (file.relative(joined.table.names[each.row]), _label(joined.table, each.column))
-        writer.writerows(
-            [*cell, statement.word, statement.source, statement.answer.who, statement.answer.at] for statement in each.statements
-        )
+        cell = (path_cell(file.relative(joined.table.names[each.row])), _label(joined.table, each.column))
+        for said in each.statements:
+            writer.writerow(map(text_cell, (*cell, said.word, said.source, said.answer.who, said.answer.at)))
     return text.getvalue()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from aevlp.core.citations import MUTUAL_INFORMATION
-from aevlp.core.options import AtLeast, Options
+from aevlp.core.options import AtLeast, Between, Options
 from aevlp.models.heads.registry import register_head
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class LatentOptions(Options, section="latent"):
     """Options of the latent head."""
 
-    size: Annotated[int, AtLeast(1)] = 256
+    size: Annotated[int, Between(1, 65536)] = 256
     """Dimension of the latent of a class."""
     samples: Annotated[int, AtLeast(1)] = 10
     """Draws of the latent that are averaged in training; evaluation uses its mean."""

@@ -24,6 +24,7 @@ from typing import IO
 from urllib.parse import quote
 
 from aevlp.core.errors import UserError
+from aevlp.core.spreadsheets import path_cell, refuse_formulas
 from aevlp.data.records import LabelRecord
 from aevlp.inference.completion.formats.encoding import by_predictor, confidences, pairs
 from aevlp.inference.completion.formats.registry import LabelFile, register_format
@@ -45,6 +46,7 @@ def check(file: LabelFile) -> None:
                 f"--out {file.out}: the class name '{name}' has a '{inside[0]}' in it, which separates names in a CSV; "
                 "write a .jsonl file instead"
             )
+    refuse_formulas(file.classes, f"--out {file.out}")
     check_classes(file)
 
 
@@ -67,7 +69,7 @@ def _row(file: LabelFile, record: LabelRecord) -> list[str]:
         f"{who}:{name}": p for scores in by_kind for name, score in scores.items() for who, p in by_predictor(score).items()
     }
     return [
-        table_name(file, record.name),
+        path_cell(table_name(file, record.name)),
         record.split,
         *(";".join(names) for names in (record.observed, record.accepted, record.rejected)),
         *(pairs(confidences(scores)) for scores in by_kind),
