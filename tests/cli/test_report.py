@@ -109,6 +109,7 @@ def test_a_damaged_file_is_named_and_the_report_stays(capsys, run, name, content
         {"images": 5},
         {"labels": {"macro_F1": "x"}},
         {"labels": [1]},
+        {"labels": {"precision": 1.0}},
         {"baselines": {"chance": "x"}},
         {"versions": "new"},
         {"versions": {"aevlp": 5}},
@@ -120,6 +121,14 @@ def test_a_damaged_file_is_named_and_the_report_stays(capsys, run, name, content
 def test_figures_that_cannot_be_are_refused_in_one_line(capsys, run, world, change):
     changed(run / "result.json", lambda content: content.update(change))
     assert "result.json" in refused(capsys, "report", run)
+
+
+@pytest.mark.parametrize(
+    "change", [{"mAP_present": None}, {"labels": {"precision": 1.0}}, {"baselines": {"chance": "x"}}], ids=str
+)
+def test_a_finished_run_with_figures_that_cannot_be_is_refused_in_one_line(capsys, run, world, change):
+    changed(run / "result.json", lambda content: content.update(change))
+    assert "result.json: damaged (" in refused(capsys, "train", world, "--out", run, "--resume")
 
 
 @pytest.mark.parametrize("key", ["method", "epochs", "best_epoch", "mAP", "mAP_present", "val_labels", "val_mAP", "labels"])

@@ -23,6 +23,28 @@ class Epoch(TypedDict):
     images_per_second: Annotated[float, Above(0)]
 
 
+class LabelFigures(TypedDict):
+    """The metrics of labels above the thresholds, in percent."""
+
+    macro_F1: float
+    macro_F1_at_half: float
+    micro_F1: NotRequired[float]
+    precision: NotRequired[float]
+    recall: NotRequired[float]
+    basis: NotRequired[str]
+    labels_per_image: NotRequired[float]
+
+
+class BaselineFigures(TypedDict, total=False):
+    """The mAP of the model beside chance and the teacher alone (`aevlp.training.baselines`)."""
+
+    chance: float
+    chance_at_most: float
+    teacher: float | None
+    beats_chance: bool
+    beats_teacher: bool | None
+
+
 class Result(TypedDict, total=False):
     """The content of `result.json` that commands use; see `aevlp.training.results` for what it means."""
 
@@ -37,9 +59,9 @@ class Result(TypedDict, total=False):
     per_class_AP: Figures | None
     val_mAP: float
     val_mAP_present: float
-    labels: Figures | None
-    labels_on_val: dict[str, Any] | None
-    baselines: dict[str, Any] | None
+    labels: LabelFigures | None
+    labels_on_val: LabelFigures | None
+    baselines: BaselineFigures | None
     teacher_check: dict[str, Any] | None
     warnings: list[str] | None
     val_labels: Literal["complete", "incomplete"]
@@ -60,15 +82,20 @@ class Result(TypedDict, total=False):
     versions: dict[str, str] | None
 
 
-SINCE_0_6 = {"labels_on_val", "baselines", "teacher_check", "warnings", "answers"}
-WHOLE = Result.__annotations__.keys() - SINCE_0_6
+WHOLE = {
+    *("method", "recipe", "protocol", "seed", "epochs", "best_epoch", "mAP", "mAP_present", "per_class_AP", "val_mAP"),
+    *("val_mAP_present", "val_labels", "labels", "pseudo_labels", "images_per_second", "images", "classes", "data", "versions"),
+}
 """The keys of `result.json` that every version has written."""
 
 
 def read_result_file(file: Path) -> dict[str, Any]:
     """Return the content of a `result.json`, whose keys may be missing: runs of older versions lack some."""
     try:
-        return dict(from_json(json_object(file), Result))
+        found: dict[str, Any] = from_json(json_object(file), Result)
+        if found.get("mAP") is not None and found.get("mAP_present", 0.0) is None:
+            raise ValueError("mAP_present must be a number, as mAP is")
+        return found
     except ValueError as error:
         raise UserError(f"{file}: damaged ({error}); remove it, and --resume makes it again") from None
 
