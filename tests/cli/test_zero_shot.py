@@ -174,6 +174,9 @@ def test_settings_that_were_tuned_are_used_again(capsys, world, asking, tmp_path
     evaluated = aevlp(capsys, "eval", run, world)
     assert f"mAP {result['mAP']:.2f}" in evaluated.out
     assert "tuned" not in evaluated.err
+    for chosen in ({"damp.unknown": 1}, {"damp.temperature": "warm"}):
+        (run / "result.json").write_text(json.dumps({**result, "chosen": chosen}))
+        assert "result.json: damaged (chosen: " in refused(capsys, "eval", run, world)
 
 
 def test_a_set_with_other_classes_is_refused(capsys, finished, tmp_path):

@@ -49,7 +49,7 @@ def evaluate_run(
     predict: Predict
     if run.is_zero_shot:
         config = run.tuned(choose_defaults({}, run.config).config({}))
-        if (result := run.read_result()) is None:
+        if (result := run.read_whole_result()) is None:
             raise UserError(f"{run.path}: the run is not finished; continue with aevlp train DATA --out {run.path} --resume")
         require_same_classes(classes, result["classes"], data, run.path)
         context = config.source_context(split, classes, store_root(store), accelerator)

@@ -176,7 +176,12 @@ class RunFolder:
         chosen = {key.removeprefix("damp."): value for key, value in found.items() if key.startswith("damp.")}
         options: Any = config.source
         would_tune = getattr(options, "tune", False)
-        return replace(config, source=replace(options, **chosen, tune=False)) if chosen and would_tune else config
+        if not chosen or not would_tune:
+            return config
+        try:
+            return replace(config, source=replace(options, **chosen, tune=False))
+        except TypeError as error:  # no option of this name, or no number
+            raise UserError(f"{self.result}: damaged (chosen: {error}); remove it, and --resume makes it again") from None
 
     @property
     def is_zero_shot(self) -> bool:
