@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from aevlp.training.run_folder import RunFolder
 from tests.cli.run import aevlp, refused, start
 from tests.colours import ColourTeacher, write_backbone, write_world
 
@@ -216,6 +217,27 @@ def test_a_signal_stops_all_jobs(world, bare, tmp_path, number, code):
         assert "Traceback" not in err
         assert processes_with(str(out)) == []
         assert not list(out.rglob("*.part"))
+    finally:
+        for process in processes_with(str(out)):
+            os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+def test_no_job_outlives_a_sweep_that_is_killed(world, bare, tmp_path):
+    out = tmp_path / "sweep"
+    endless = ["--epochs", "100000", "--train.patience", "100000", "--train.max_drop", "100"]
+    sweep = start("compare", world, "--out", out, *bare, "--methods", "an,gr", "--jobs", "2", *endless)
+    try:
+        while not all((out / name / "metrics.jsonl").exists() for name in ("an-0", "gr-0")):
+            assert sweep.poll() is None, sweep.communicate()
+            time.sleep(0.1)
+        sweep.kill()
+        sweep.communicate()
+        deadline = time.monotonic() + 60
+        while processes_with(str(out)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert processes_with(str(out)) == []
+        RunFolder(out / "an-0").claim().release()  # the same command again can go on
     finally:
         for process in processes_with(str(out)):
             os.kill(process, signal.SIGKILL)

@@ -19,6 +19,7 @@ import torch
 import transformers
 from transformers import AutoTokenizer
 
+from aevlp.core.processes import end_with_parent
 from aevlp.models.pretrained import DEMO_CLIP
 from tools.demo_models.backbone_training import SIDE, BackbonePlan, train_backbone
 from tools.demo_models.clip_training import DRAWN_SIDE, ClipPlan, train_clip
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
         command += f" --share {options.share}"
     folder = options.out or DEMO_CLIP.parent
     wanted = [options.only] if options.only else MODELS
-    with ProcessPoolExecutor(len(wanted), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(len(wanted), mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         for done in [pool.submit(build, name, folder / name, options.seed, options.share, command) for name in wanted]:
             done.result()
 

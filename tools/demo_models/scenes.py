@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from aevlp.core.processes import end_with_parent
 from aevlp.experiments.demo.scenes import draw_scene
 from aevlp.experiments.demo.styles import DEMO, Cast, Style
 from aevlp.experiments.demo.things import THINGS
@@ -89,7 +90,7 @@ def _drawn(draw: Callable[[int], _Drawn], count: int) -> Iterator[_Drawn]:
     if workers < 2:
         yield from map(draw, range(count))
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         yield from pool.map(draw, range(count), chunksize=100)
 
 

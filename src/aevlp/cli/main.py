@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from aevlp import __version__
 from aevlp.core.errors import UserError, did_you_mean
-from aevlp.core.processes import is_first_process, shut_down_processes
+from aevlp.core.processes import end_with_launcher, is_first_process, shut_down_processes
 from aevlp.core.tables import show
 
 log = logging.getLogger("aevlp")
@@ -44,6 +44,8 @@ COMMANDS = {
     "methods": "List the methods: what each is, its own options and its paper.",
 }
 """Name -> what the command does. `aevlp/cli/NAME.py` defines the function NAME; it is loaded when the command is given."""
+GO_ON = {"demo", "score", "tune", "compare", "reproduce", "label"}
+"""Commands that keep what they have finished: the same command again goes on from there."""
 
 
 def _overview() -> str:
@@ -71,8 +73,12 @@ def _set_up_logging() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command. Exit codes: 0 done; 2 the user can put it right (one line on stderr); 1 a bug (traceback)."""
+    """Run a command.
+
+    Exit codes: 0 done; 2 the user can put it right (one line on stderr); 130 interrupted (likewise); 1 a bug (traceback).
+    """
     argv = sys.argv[1:] if argv is None else argv
+    end_with_launcher()
     # Threads that spin while they wait slow each other down when the cores are shared. Set before torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     _set_up_logging()
@@ -92,7 +98,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         if error.errno not in PATH_ERRORS or error.filename is None:
             raise
         _refuse(f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror}); check the path and its permissions")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        advice = str(interrupt) or ("the same command again goes on" if argv[0] in GO_ON else "")
+        if is_first_process():
+            print(f"aevlp: interrupted{advice and '; '}{advice}", file=sys.stderr)
         sys.exit(130)
 
 

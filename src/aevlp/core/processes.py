@@ -1,12 +1,21 @@
 """The processes of a command, and the options of the device that it computes on. Loads without torch."""
 
+import _thread
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from aevlp.core.options import Options
+
+PARENT = "AEVLP_PARENT"
+"""Variable of the environment: the id of the process that started this one and that it must not outlive."""
+LOOK_EVERY = 0.5  # seconds between two looks at the parent
+GRACE = 5.0  # seconds that a process without its parent has to stop
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,33 @@ class EngineOptions(Options):
 def is_first_process() -> bool:
     """Return whether this process is the only one, or the first of several: the one that speaks to the user."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def end_with_launcher() -> None:
+    """Keep this process from outliving a sweep or `torchrun` that has started it; a user's own shell may end."""
+    if (parent := os.environ.pop(PARENT, "")).isdecimal():
+        end_with_parent(int(parent))
+    elif "TORCHELASTIC_RUN_ID" in os.environ:
+        end_with_parent()
+
+
+def end_with_parent(parent: int | None = None) -> None:
+    """End this process soon after its parent has ended, by whatever: interrupt it, and after GRACE seconds end it at once.
+
+    `parent` is the parent's id; None: the parent is alive now. The system gives an orphan another parent, which a thread looks
+    for. (Windows does not: there orphans go on.)
+    """
+    expected = os.getppid() if parent is None else parent
+    threading.Thread(target=_watch_parent, args=(expected,), name="parent", daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_EVERY)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        _thread.interrupt_main()  # it leaves nothing half-written
+        time.sleep(GRACE)
+    os._exit(1)
 
 
 def shut_down_processes() -> None:

@@ -22,7 +22,7 @@ from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, csv_text, exact, 
 from aevlp.core.engine import gpu_count, make_accelerator
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import write_text
-from aevlp.core.processes import environment_of_job, is_first_process
+from aevlp.core.processes import PARENT, environment_of_job, is_first_process
 from aevlp.core.progress import duration
 from aevlp.data.dataset import require_examples
 from aevlp.data.load import load
@@ -212,7 +212,7 @@ class _Workers:
                 log.info("started %s", trial.name)
                 child = subprocess.Popen(
                     _command(trial, self.data, run),
-                    env=environment_of_job(os.environ, slot, threads, self.gpus),
+                    env={**environment_of_job(os.environ, slot, threads, self.gpus), PARENT: str(os.getpid())},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,

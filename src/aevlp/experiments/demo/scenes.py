@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
+from aevlp.core.processes import end_with_parent
 from aevlp.experiments.demo.backgrounds import background, clutter
 from aevlp.experiments.demo.pen import Pen
 from aevlp.experiments.demo.styles import DEMO, DEMO_CAST, Style, between, inks
@@ -127,7 +128,7 @@ def write_world(folder: Path, *, seed: int = 0, train: int = 2500, test: int = 1
         workers = min(os.cpu_count() or 1, len(jobs) // 100)  # starting a worker costs about a hundred pictures
         if workers > 1:
             # spawn: a fork of a process in which torch has started threads can hang
-            with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
                 rows = list(pool.map(write, jobs, chunksize=50))
         else:
             rows = [write(job) for job in jobs]

@@ -102,19 +102,25 @@ def growth(
 
 
 _LAUNCH = """
-import os, subprocess, sys
-child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-_, status, used = os.wait4(child.pid, 0)
+import os, subprocess, sys, time
+parent, command = int(sys.argv[1]), sys.argv[2:]
+child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+ended = 0
+while not ended:
+    time.sleep(0.01)
+    ended, status, used = os.wait4(child.pid, os.WNOHANG)
+    if os.getppid() != parent:
+        child.kill()
 print(used.ru_maxrss)
 sys.exit(os.waitstatus_to_exitcode(status) & 255)
 """
-"""A small process in between: the peak of a child starts at the peak of the process that forked it."""
+"""A small process in between: the peak of a child starts at the peak of the process that forked it. It ends with its parent."""
 
 
 def cost_of(words: Sequence[object]) -> CommandCost:
     """Run the command `aevlp WORDS` in a process of its own and return its cost."""
     started = time.perf_counter()
-    launcher = [sys.executable, "-S", "-c", _LAUNCH]
+    launcher = [sys.executable, "-S", "-c", _LAUNCH, str(os.getpid())]
     done = subprocess.run([*launcher, sys.executable, "-m", "aevlp", *map(str, words)], capture_output=True, text=True)
     seconds = time.perf_counter() - started
     if done.returncode:
