@@ -4,6 +4,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from tests.cli.killed import MOMENTS
-from tests.cli.run import aevlp, refused
+from tests.cli.run import aevlp, refused, start
 from tests.colours import write_world
 
 
@@ -190,6 +191,56 @@ def test_resume_on_other_images_is_refused(capsys, world, small, tmp_path):
 
 def test_resume_of_nothing_is_refused(capsys, world, small, tmp_path):
     assert "not a run folder" in refused(capsys, "train", world, "--out", tmp_path / "none", *small, "--resume")
+
+
+def test_resume_auto_starts_a_run_and_goes_on_with_it(capsys, world, small, tmp_path, uninterrupted):
+    words = ["train", str(world), "--out", str(tmp_path / "run"), *small, "--resume", "auto"]
+    killed = subprocess.run([sys.executable, "-m", "tests.cli.killed", "batch", *words], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    answer = aevlp(capsys, *words)
+    assert answer.code == 0, answer.err
+    assert "resumed after epoch 1" in answer.err
+    assert_same(tmp_path / "run", uninterrupted)
+    assert "this run is finished" in aevlp(capsys, *words).err
+
+
+def test_resume_auto_refuses_another_run(capsys, world, small, tmp_path, uninterrupted):
+    words = ["train", world, "--out", uninterrupted, "--resume=auto", *small]
+    assert ": train.epochs was 3 and is now 4; give the same" in refused(capsys, *words, "--epochs", "4")
+    assert "was started with another configuration" in refused(capsys, "train", "--resume", "auto", world, "--out", uninterrupted)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    said = refused(capsys, "train", world, "--resume", "auto", "--out", tmp_path / "other", *small)
+    assert said == f"--out {tmp_path / 'other'}: exists and is not a run folder; choose another place, or move it away"
+
+
+def test_resume_may_stand_before_the_data(capsys, world, uninterrupted):
+    assert "this run is finished" in aevlp(capsys, "train", "--resume", world, "--out", uninterrupted).err
+    assert "--resume: invalid choice: 'often'" in refused(capsys, "train", world, "--out", uninterrupted, "--resume=often")
+
+
+def test_an_interrupted_training_says_how_to_go_on(world, small, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", world, "--out", run, *small, "--epochs", "100000", "--train.patience", "null", "--train.max_drop", "null"]
+    training = start(*words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    while not (run / "metrics.jsonl").exists():
+        assert training.poll() is None, training.communicate()
+        time.sleep(0.1)
+    training.send_signal(signal.SIGINT)
+    _, err = training.communicate()
+    assert training.returncode == 130, err
+    assert "Traceback" not in err
+    assert err.splitlines()[-1] == f"aevlp: interrupted; go on with: aevlp train {world} --out {run} --resume"
+
+
+@pytest.mark.parametrize(("command", "advice"), [("score", "; the same command again goes on"), ("check", "")])
+def test_an_interrupted_command_says_whether_it_goes_on(capsys, monkeypatch, command, advice):
+    def interrupt(argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("aevlp.cli.main.command", lambda name: interrupt)
+    answer = aevlp(capsys, command)
+    assert (answer.code, answer.err) == (130, f"aevlp: interrupted{advice}\n")
 
 
 @contextmanager

@@ -39,12 +39,13 @@ def train(
     zeros: Literal["unknown", "negative"] | None = None,
     device: Literal["auto", "cpu", "cuda", "mps"] | None = None,
     store: PathName | None = None,
-    resume: bool = False,
+    resume: bool | Literal["auto"] = False,
     overwrite: bool = False,
     options: OptionValues | None = None,
 ) -> RunResult:
     """Train into the run folder `out`, as `aevlp train DATA --out RUN` does, and return the result.
 
+    `resume="auto"` continues the run in `out` if there is one, which must have this configuration, and else starts it.
     An argument that is None has the recipe's default. Raises `aevlp.UserError` where the command would refuse.
     """
     if resume and overwrite:
@@ -54,7 +55,7 @@ def train(
         **{"observe": observe, "zeros": zeros, "device": device, "store": store},
     }
     folder = RunFolder(Path(out))
-    resumed = folder.config if resume and folder.config.is_file() else None
+    resumed = folder.config if resume is True and folder.config.is_file() else None
     with _logging():
         config = _config(_given(named, options), resumed)
         result = RunResult(train_run(config, Path(data), folder, resume=resume, overwrite=overwrite), folder)

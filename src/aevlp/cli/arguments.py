@@ -38,15 +38,15 @@ def configured(
 
     With `takes_run`, the configuration of the run that `--run` names is the recipe, unless `--recipe` names another.
     """
-    early = _early("recipe", "method", "protocol", "out", MODE, *(["run"] if takes_run else []))
+    early = _early("recipe", "method", "protocol", "out", "resume", MODE, *(["run"] if takes_run else []))
     early.add_argument("--features", f"--{FEATURES}", dest=FEATURES, nargs="?")
     early.add_argument("--backbone", f"--{BACKBONE}", dest=BACKBONE, nargs="?")
-    early.add_argument("--resume", action="store_true")
     first = early.parse_known_args(argv)[0]
 
     if takes_run and first.run and first.recipe is None:
         first.recipe = str(open_run(Path(first.run)).config)
-    started = RunFolder(Path(first.out)).config if first.resume and first.out else None
+    # With `--resume auto` the words must say all: without the run in --out, they start it.
+    started = RunFolder(Path(first.out)).config if first.resume not in (None, "auto") and first.out else None
     defaults = choose_defaults(vars(first), started if started is not None and started.is_file() else None)
     parser = Parser(command, summary, example)
     add(parser)

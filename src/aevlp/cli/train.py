@@ -1,8 +1,9 @@
 """aevlp train: one run."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from aevlp.cli.arguments import DRY_RUN, configured
 from aevlp.core.errors import UserError
@@ -10,6 +11,9 @@ from aevlp.core.options import Parser
 from aevlp.core.tables import next_steps, show
 from aevlp.training.run_folder import RunFolder
 
+ALWAYS = "always"
+RESUME = ("auto", ALWAYS)
+RESUME_HELP = "continue the run in --out where it stopped; auto: or start it, if it is not there (default: start)"
 RESUME_OR_OVERWRITE = "--resume and --overwrite exclude each other: leave one out"
 
 
@@ -19,11 +23,12 @@ def train(argv: Sequence[str]) -> None:
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
         parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
-        parser.add_argument("--resume", action="store_true", help="continue the run in --out where it stopped (default: false)")
+        parser.add_argument("--resume", choices=RESUME, metavar="[auto]", help=RESUME_HELP)
         parser.add_argument("--overwrite", action="store_true", help="replace the run in --out (default: false)")
         parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
 
-    given, config = configured("train", train.__doc__ or "", argv, add, example="aevlp train photos --out runs/first")
+    example, words = "aevlp train photos --out runs/first", _with_resume(argv)
+    given, config = configured("train", train.__doc__ or "", words, add, example=example)
     if given.resume and given.overwrite:
         raise UserError(RESUME_OR_OVERWRITE)
 
@@ -33,8 +38,31 @@ def train(argv: Sequence[str]) -> None:
         show("\n".join(estimate_run(config, given.data)))
         show(next_steps(["train", *(word for word in argv if word != "--dry-run")]))
         return
-    result = train_run(config, given.data, RunFolder(given.out), resume=given.resume, overwrite=given.overwrite)
+    folder = RunFolder(given.out)
+    resume: Literal["auto"] | bool = "auto" if given.resume == "auto" else given.resume is not None
+    try:
+        result = train_run(config, given.data, folder, resume=resume, overwrite=given.overwrite)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_how_to_go_on(given.data, folder)) from None
     show(_summary(result, given.out, given.data))
+
+
+def _with_resume(argv: Sequence[str]) -> list[str]:
+    """Return the words with a value for `--resume`: alone it means always. argparse would take DATA after it for its value."""
+    words: list[str] = []
+    for word in argv:
+        if words[-1:] == [f"--resume={ALWAYS}"] and word == "auto":
+            words[-1] = "--resume=auto"
+        else:
+            words.append(f"--resume={ALWAYS}" if word == "--resume" else word)
+    return words
+
+
+def _how_to_go_on(data: Path, folder: RunFolder) -> str:
+    """Return the command that goes on with an interrupted training; the run folder knows its options."""
+    if not folder.config.is_file():
+        return "the training had not begun"
+    return f"go on with: {shlex.join(['aevlp', 'train', str(data), '--out', str(folder.path), '--resume'])}"
 
 
 def _summary(result: dict[str, Any], out: Path, data: Path) -> str:

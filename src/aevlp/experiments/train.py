@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from aevlp.config.config import Config
 from aevlp.core.processes import is_first_process
@@ -39,11 +39,16 @@ def train_run(
     data_path: Path,
     folder: RunFolder,
     *,
-    resume: bool = False,
+    resume: bool | Literal["auto"] = False,
     overwrite: bool = False,
     accelerator: Accelerator | None = None,
 ) -> dict[str, Any]:
-    """Train into a run folder, or continue there, and return the content of `result.json`."""
+    """Train into a run folder, or continue there, and return the content of `result.json`.
+
+    With `resume` "auto", a run that is there is continued, if it was started with this configuration, and else one is started.
+    """
+    if resume == "auto":
+        resume = folder.config.is_file()
     done = None
     if resume:
         folder.check_resumable(config)
