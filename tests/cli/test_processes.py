@@ -1,9 +1,15 @@
 """Several processes that work together."""
 
+import hashlib
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -90,6 +96,56 @@ def test_nothing_of_their_talk_outlives_the_command(world, small, tmp_path):
         process = start(*words, processes=2, program=[script])
         _, err = process.communicate()
         assert process.returncode == 0, err
+
+
+def digest_of(run):
+    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def until_there(file, process):
+    while not file.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_after_a_kill_the_launcher_starts_them_again_and_the_weights_are_the_same(world, plain, tmp_path, rank):
+    """The processes of the second attempt must not wait for those of the first, whose addresses the launcher still has."""
+    words = [world, *plain, "--method", "an", "--epochs", "150", "--train.patience", "null", "--train.max_drop", "null"]
+    calm = start("train", *words, "--out", tmp_path / "calm", processes=2)
+    assert calm.wait() == 0, calm.communicate()
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--max-restarts=3"]
+    command = [*torchrun, "-m", "aevlp", "train", *words, "--out", tmp_path / "run", "--resume", "auto"]
+    killed = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until_there(tmp_path / "run" / "checkpoints" / "last.pt", killed)
+    children = Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()
+    os.kill(int(children[rank]), signal.SIGKILL)
+    _, err = killed.communicate(timeout=300)
+    assert killed.returncode == 0, err
+    assert re.search(r"resumed after epoch \d+", err), err
+    assert digest_of(tmp_path / "run") == digest_of(tmp_path / "calm")
+
+
+def test_who_loses_the_other_process_says_so_in_one_line(world, plain, tmp_path):
+    """Without a launcher that would end the rest."""
+    words = ["train", world, "--out", tmp_path / "run", *plain, "--method", "an"]
+    words += ["--epochs", "100000", "--train.patience", "null", "--train.max_drop", "null"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    first, second = (start(*words, env={**os.environ, **group, "RANK": rank, "LOCAL_RANK": rank}) for rank in "01")
+    try:
+        until_there(tmp_path / "run" / "metrics.jsonl", first)
+        second.kill()
+        _, err = first.communicate(timeout=60)
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.communicate()
+    assert first.returncode == 2, err
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("aevlp: process 0: process 1 has ended or cannot be reached (")
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(world, small, tmp_path):

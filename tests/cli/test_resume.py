@@ -189,6 +189,13 @@ def test_resume_on_other_images_is_refused(capsys, world, small, tmp_path):
     assert "other images, labels or classes" in refused(capsys, "train", other, *words, "--resume")
 
 
+def test_processes_that_see_different_checkpoints_are_refused(capsys, world, small, tmp_path, monkeypatch):
+    monkeypatch.setattr("aevlp.training.state.gather_object", lambda found: [*found, 3])
+    run = tmp_path / "run"
+    said = refused(capsys, "train", world, "--out", run, *small)
+    assert said.startswith(f"{run}: some processes found the checkpoint of epoch 3 there, and others that of epoch 0; put it on")
+
+
 def test_resume_of_nothing_is_refused(capsys, world, small, tmp_path):
     assert "not a run folder" in refused(capsys, "train", world, "--out", tmp_path / "none", *small, "--resume")
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from aevlp.core.processes import lost_process
+
 CHILD = """
 import signal, time
 from aevlp.core.processes import end_with_launcher
@@ -40,3 +42,13 @@ def test_a_process_of_a_shell_does_not_end_with_it():
     code = "from aevlp.core.processes import *; end_with_launcher(); print(threading.active_count())"
     plain = {key: value for key, value in os.environ.items() if key not in ("AEVLP_PARENT", "TORCHELASTIC_RUN_ID")}
     assert subprocess.run([sys.executable, "-c", code], env=plain, capture_output=True, text=True, check=True).stdout == "1\n"
+
+
+def test_only_an_error_about_another_process_is_one(monkeypatch):
+    reset = RuntimeError("[gloo/transport/tcp/pair.cc:537] Read error [10.0.0.7]:2856: Connection reset by peer. GLHF!")
+    assert lost_process(reset) is None  # a process alone has no other
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    said = "process 1: one of the other 2 processes has ended or cannot be reached (Connection reset by peer); "
+    assert str(lost_process(reset)).startswith(said)
+    assert lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied")) is None

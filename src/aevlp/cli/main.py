@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from aevlp import __version__
 from aevlp.core.errors import UserError, did_you_mean
-from aevlp.core.processes import end_with_launcher, is_first_process, shut_down_processes
+from aevlp.core.processes import end_with_launcher, is_first_process, lost_process, shut_down_processes
 from aevlp.core.tables import show
 
 log = logging.getLogger("aevlp")
@@ -98,6 +98,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         if error.errno not in PATH_ERRORS or error.filename is None:
             raise
         _refuse(f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror}); check the path and its permissions")
+    except RuntimeError as error:
+        if (message := lost_process(error)) is None:
+            raise
+        print(f"aevlp: {message}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt as interrupt:
         advice = str(interrupt) or ("the same command again goes on" if argv[0] in GO_ON else "")
         if is_first_process():

@@ -4,6 +4,7 @@ import ctypes
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import cache
@@ -20,6 +21,15 @@ if torch.distributed.is_available():
     # Its functions bind the current process group as a default argument when they are loaded. Loaded later, by transformers,
     # they would keep the group and its threads alive after its end.
     import torch.distributed.nn.functional
+    from torch.distributed import PrefixStore, register_rendezvous_handler  # type: ignore[attr-defined]
+    from torch.distributed.rendezvous import rendezvous
+
+    def _meet(url: str, **options: Any) -> Iterator[tuple[Any, int, int]]:
+        """Yield the launcher's store, under the prefix of an attempt, with this process's rank and the number of processes."""
+        store, rank, world_size = next(rendezvous("env://", **options))
+        yield PrefixStore(url.partition("?")[0], store), rank, world_size
+
+    register_rendezvous_handler("aevlp-attempt", _meet)  # type: ignore[no-untyped-call]
 
 log = logging.getLogger("aevlp")
 
@@ -42,7 +52,7 @@ def make_accelerator(options: EngineOptions) -> Accelerator:
         mixed_precision="no" if options.precision == "fp32" else options.precision,
         dataloader_config=DataLoaderConfiguration(split_batches=True),
         # A process may wait for another that embeds a large image set.
-        kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(days=2))],
+        kwargs_handlers=[InitProcessGroupKwargs(init_method=_meeting_point(), timeout=timedelta(days=2))],
     )
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if accelerator.num_processes != started:
@@ -62,6 +72,23 @@ def make_cuda_deterministic() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False  # it chooses algorithms by their time
     log.info("cuda: deterministic algorithms (--deterministic false: whichever is fastest)")
+
+
+def _meeting_point() -> str | None:
+    """Return the address by which the processes find each other; None: that of the launcher.
+
+    An agent of `torchrun` keeps its store when it starts the processes again, with the addresses of the dead ones in it, and the
+    new ones wait for those for ever (pytorch issue 135712). A prefix for each attempt keeps them apart. Several agents count
+    their attempts each by itself, so there the user has to ask for a new store.
+    """
+    launcher = os.environ
+    if launcher.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    if launcher.get("GROUP_WORLD_SIZE") == "1":
+        return f"aevlp-attempt://{launcher['TORCHELASTIC_RESTART_COUNT']}"
+    if launcher.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
+        log.warning("torchrun: after a restart its processes may wait for ever; set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for it")
+    return None
 
 
 def keep_freed_memory() -> None:

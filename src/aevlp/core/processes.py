@@ -2,6 +2,7 @@
 
 import _thread
 import os
+import re
 import signal
 import sys
 import threading
@@ -10,12 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from aevlp.core.errors import one_line
 from aevlp.core.options import Options
 
 PARENT = "AEVLP_PARENT"
 """Variable of the environment: the id of the process that started this one and that it must not outlive."""
 LOOK_EVERY = 0.5  # seconds between two looks at the parent
 GRACE = 5.0  # seconds that a process without its parent has to stop
+GROUP_ERRORS = {"DistBackendError", "DistNetworkError", "DistStoreError"}
+"""Errors of torch.distributed, which is not loaded here."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,17 @@ def _watch_parent(parent: int) -> None:
         _thread.interrupt_main()  # it leaves nothing half-written
         time.sleep(GRACE)
     os._exit(1)
+
+
+def lost_process(error: RuntimeError) -> str | None:
+    """Return one line about a process of the group that is gone, if an error of this one says so; None: it is another error."""
+    ours, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    broken = re.search(r"Connection (closed|reset) by peer|Broken pipe", str(error))
+    if count == 1 or not (broken or type(error).__name__ in GROUP_ERRORS):
+        return None
+    other = f"process {1 - ours}" if count == 2 else f"one of the other {count - 1} processes"
+    why = broken[0] if broken else one_line(error)
+    return f"process {ours}: {other} has ended or cannot be reached ({why}); its own output and the launcher's say why"
 
 
 def shut_down_processes() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from torch import nn
 
 from aevlp.core.errors import UserError, one_line
@@ -81,6 +82,8 @@ def resume_or_start(setup: TrainingSetup, run: RunFolder) -> TrainState:
     fingerprint, saved = data_fingerprint(setup.data), load_checkpoint(run.checkpoint)
     if saved is not None:
         _require_parts(saved, run)
+    _require_same_epoch(0 if saved is None else len(saved["history"]), run)
+    if saved is not None:
         _require_same_start(saved, setup, fingerprint, run)
         with _fitting(run):
             source.load_state_dict(saved["source"])
@@ -116,6 +119,15 @@ def _fitting(run: RunFolder) -> Iterator[None]:
         yield
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(f"--resume: {run.checkpoint} does not fit this training ({one_line(error)}); {ANEW}") from error
+
+
+def _require_same_epoch(epoch: int, run: RunFolder) -> None:
+    """Refuse to go on if the processes found different checkpoints: they would train different epochs together."""
+    if len(epochs := sorted(set(gather_object([epoch])))) > 1:
+        raise UserError(
+            f"{run.path}: some processes found the checkpoint of epoch {epochs[-1]} there, and others that of epoch {epochs[0]}; "
+            "put it on a file system that all machines share, or start again if it is one"
+        )
 
 
 def _require_same_start(saved: dict[str, Any], setup: TrainingSetup, fingerprint: str, run: RunFolder) -> None:
