@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -78,6 +79,31 @@ def test_what_the_user_should_know_is_said_at_the_start(capsys, backbone, tmp_pa
     assert first == f"{model} has no thresholds, so no labels are given: aevlp thresholds RUN DATA makes them"
     assert re.fullmatch(r"everyone who can reach http://0\.0\.0\.0:\d+ can use it: there is no password", second)
     assert third.startswith(f"serving {model} at http://0.0.0.0:")
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_told_to_end_while_the_model_is_loaded_has_not_failed(run, tmp_path, told):
+    """The command loads torch when it already listens."""
+    code = (
+        "import os, signal, sys; from aevlp.cli.main import main\n"
+        "class Told:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == 'torch': os.kill(os.getpid(), {int(told)})\n"
+        "sys.meta_path.insert(0, Told()); main(sys.argv[1:])\n"
+    )
+    words = ["serve", run, "--port", 0, "--device", "cpu"]
+    process = start(*words, program=["-c", code])
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_a_proxy_may_keep_its_own_name(capsys, run, monkeypatch):
+    seen = []
+    monkeypatch.setattr("aevlp.inference.serve.app.make_app", lambda service, info, hosts: seen.append(hosts))
+    monkeypatch.setattr("aevlp.inference.serve.app.serve_until_stopped", lambda app, listener: None)
+    for words in ([], ["--public-host", "Labels.Example.org"]):
+        assert aevlp(capsys, "serve", run, "--port", 0, "--device", "cpu", *words).code == 0
+    assert seen[1] - seen[0] == {"labels.example.org"}
 
 
 def test_a_port_in_use_is_refused(capsys, run):

@@ -14,7 +14,7 @@ from aevlp.data.answers import AnswerStore, answers_file
 from aevlp.data.load import NO_ANSWERS
 from aevlp.data.readers import read
 from aevlp.inference.options import ReviewOptions
-from aevlp.inference.serve.server import listening_socket
+from aevlp.inference.serve.server import listening_socket, signals_end_well
 from aevlp.training.run_folder import RunFolder, open_run
 
 PACKAGES = ("fastapi", "uvicorn")  # of the extra `serve`
@@ -33,7 +33,7 @@ def review(argv: Sequence[str]) -> None:
     options = options_from(given, ReviewOptions)
     data, answers = _reviewed(given.data, config.data.answers)
     table = read(data, config.data.format)
-    with listening_socket(options.host, options.port) as listener:
+    with listening_socket(options.host, options.port) as listener, signals_end_well():
         from aevlp.inference.review.app import access_for, serve_review
         from aevlp.inference.review.session import ReviewSession
         from aevlp.inference.review.tiles import TeacherTiles

@@ -10,7 +10,7 @@ from aevlp.core.options import Parser, options_of
 from aevlp.core.processes import EngineOptions
 from aevlp.inference.model_location import locate_model
 from aevlp.inference.options import ServeOptions
-from aevlp.inference.serve.server import listening_socket
+from aevlp.inference.serve.server import listening_socket, signals_end_well
 
 PACKAGES = {"fastapi": "fastapi", "uvicorn": "uvicorn", "python_multipart": "python-multipart"}  # the extra `serve`
 
@@ -26,7 +26,7 @@ def serve(argv: Sequence[str]) -> None:
     if missing := [package for name, package in PACKAGES.items() if find_spec(name) is None]:
         raise UserError(f"aevlp serve needs {', '.join(missing)}; install what is missing with pip install 'aevlp[serve]'")
     location = locate_model(given.run)
-    with listening_socket(options.host, options.port) as listener:
+    with listening_socket(options.host, options.port) as listener, signals_end_well():
         from aevlp.inference.serve.app import serve_model
 
         serve_model(location, listener, options, engine)

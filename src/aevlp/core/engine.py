@@ -103,6 +103,12 @@ def keep_freed_memory() -> None:
         mallopt(parameter, value)
 
 
+def give_back_memory() -> None:
+    """Give freed memory back to the system, in spite of `keep_freed_memory`."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
 def teacher_precision(option: str, device: torch.device) -> str:
     """Return the precision that `--teacher.precision` means on a device: auto is fp16 on a GPU and fp32 elsewhere."""
     if option == "auto":

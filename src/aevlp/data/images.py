@@ -15,6 +15,7 @@ from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
 
 ORIENTATION = 0x0112  # the EXIF tag
+BAND = 64  # rows that are converted at a time
 UPRIGHT = {
     2: Transpose.FLIP_LEFT_RIGHT,
     3: Transpose.ROTATE_180,
@@ -98,17 +99,25 @@ def _rgb(image: Image.Image) -> Image.Image:
         # PIL clips 16-bit grey to 255, which leaves nearly everything white; take the high byte, as it does for 16-bit colour.
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
-        return Image.fromarray(_eight_bit(np.asarray(image, dtype=np.float64))).convert("RGB")
+        return Image.fromarray(_eight_bit(np.asarray(image))).convert("RGB")
     # Transparency is dropped, not blended, as in other image pipelines: a model sees the same pixels there.
     return image.convert("RGB")
 
 
 def _eight_bit(values: np.ndarray) -> np.ndarray:
     """Scale values of unstated range to uint8: the smallest usual range [0, top] that holds them becomes [0, 255]."""
-    values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0).clip(0)
-    peak = values.max(initial=0)
+    # In bands: several copies of a large image in numbers of 8 bytes would take gigabytes.
+    bands = [values[row : row + BAND] for row in range(0, len(values), BAND)]
+    peak = max((_not_negative(band).max(initial=0) for band in bands), default=0)
     top = next((top for top in (1, 255, 65535) if peak <= top), peak)
-    return (values * (255 / top)).round().astype(np.uint8)
+    eight_bit = np.empty(values.shape, np.uint8)
+    for row, band in zip(range(0, len(values), BAND), bands, strict=True):
+        eight_bit[row : row + BAND] = (_not_negative(band) * (255 / top)).round()
+    return eight_bit
+
+
+def _not_negative(values: np.ndarray) -> np.ndarray:
+    return np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0).clip(0)
 
 
 def _orientation(image: Image.Image) -> int:

@@ -58,6 +58,8 @@ class ServeOptions(Options):
     """Port to listen at; 0: any free one."""
     max_megabytes: Annotated[int, AtLeast(1)] = 20
     """Largest image to accept."""
+    public_host: str | None = None
+    """Name that a reverse proxy is reached by, if it passes that name on; null: only the names of this machine are answered."""
     workers: Annotated[int, AtLeast(1)] = 2
     """Threads that read images."""
 

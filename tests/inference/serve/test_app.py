@@ -2,7 +2,9 @@ import http.client
 import re
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -71,7 +73,8 @@ def test_what_the_model_is(url, run):
     assert (about["name"], about["method"], about["classes"], about["image_size"]) == ("squares", "an", CLASSES, 32)
     assert about["thresholds"] == dict.fromkeys(CLASSES, 0.5)
     assert about["calibration"] == {"slope": 2.0, "offset": -1.0}
-    assert about["limits"] == {"files": 32, "file_bytes": 1_000_000, "request_bytes": 5_000_000}
+    pixels = {"pixels": 89_478_485, "request_pixels": 400_000_000}
+    assert about["limits"] == {"files": 32, "file_bytes": 1_000_000, "request_bytes": 5_000_000, **pixels}
     assert about["version"] == __version__
     assert str(run.parent) not in str(about)
     assert ask(f"{url}/health").json == {"status": "ok"}
@@ -166,6 +169,65 @@ def test_a_busy_model_does_not_hold_up_other_requests(run, images, monkeypatch):
             model.may_go_on.set()
         assert len(first.result().json["images"]) == 2
         assert send_paths(url, images[:1]).status == 200
+
+
+def stalled_upload(url):
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    connection.putrequest("POST", "/api/predict")
+    for name, value in {**FORM, "Content-Length": "1000"}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send(form([("a.png", b"x" * 900)])[:100])  # and no more
+    return connection
+
+
+def test_stalled_uploads_hold_up_nobody_and_are_cut_off(run, images, monkeypatch):
+    monkeypatch.setattr("aevlp.inference.serve.app.MOST_REQUESTS", 1)
+    monkeypatch.setattr("aevlp.inference.serve.uploads.PATIENCE", 3.0)
+    with served(run) as url:
+        stalled = [stalled_upload(url) for _ in range(3)]
+        assert send_paths(url, images[:1]).status == 200
+        for connection in stalled:
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (408, b'{"detail":"the upload stalls or is too slow; send it again"}')
+            assert answer.getheader("connection") == "close"
+            connection.close()
+
+
+def test_an_upload_that_drips_is_cut_off(run, monkeypatch):
+    monkeypatch.setattr("aevlp.inference.serve.uploads.PATIENCE", 1.0)
+    with served(run) as url:
+        connection = stalled_upload(url)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(connection.getresponse)
+            while not answer.done():
+                with suppress(OSError):
+                    connection.sock.sendall(b"x")
+                time.sleep(0.2)
+        assert answer.result().status == 408
+        connection.close()
+
+
+def test_other_names_are_not_answered(url):
+    """A page elsewhere can give its own name this machine's address (DNS rebinding)."""
+    for path in ("/", "/health", "/api/model", "/api/predict"):
+        refused = ask(f"{url}{path}", headers={"Host": "elsewhere.example"})
+        assert (refused.status, refused.json) == (
+            403,
+            {"detail": "this server is not reached by that name; use the address that it printed"},
+        )
+    assert ask(f"{url}/health", headers={"Host": "localhost:1"}).status == 200
+
+
+def test_the_pixels_of_a_request_are_limited(url, images, monkeypatch):
+    monkeypatch.setattr("aevlp.inference.serve.service.REQUEST_PIXELS", 3 * 48 * 48)
+    sent = [("broken", b"no image"), *((path.name, path.read_bytes()) for path in images[:5])]
+    found = send(url, sent).json
+    assert [one["name"] for one in found["images"]] == [path.name for path in images[:3]]
+    assert [one["reason"] for one in found["errors"]] == [
+        "not an image, or of an unknown format",
+        *["the request has too many pixels (more than 6,912); send fewer images at once"] * 2,
+    ]
 
 
 def test_who_breaks_off_does_no_harm(url, images, caplog):

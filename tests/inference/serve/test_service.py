@@ -1,4 +1,6 @@
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -57,6 +59,32 @@ def test_what_cannot_be_read_has_a_reason():
 @pytest.mark.parametrize("side", [10_000, 100_000])
 def test_a_small_file_that_claims_many_pixels_is_not_decoded(side):
     assert reason(png_header(side, side)) == "too many pixels (more than 89,478,485)"
+
+
+@pytest.mark.parametrize(("kind", "most"), [(np.float32, "22,369,621 of 4 bytes"), (np.uint16, "44,739,242 of 2 bytes")])
+def test_pixels_of_several_bytes_count_for_as_many(kind, most):
+    into = io.BytesIO()
+    Image.fromarray(np.zeros((7000, 7000), kind)).save(into, "TIFF", compression="tiff_adobe_deflate")
+    assert reason(into.getvalue()) == f"too many pixels (more than {most})"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
+def test_memory_is_given_back_after_a_large_request(run):
+    """In a process of its own, which has not kept memory before."""
+    code = (
+        "import asyncio, io, sys; from pathlib import Path; from PIL import Image\n"
+        "from aevlp.core.engine import keep_freed_memory; from aevlp.inference.predictor import load\n"
+        "from aevlp.inference.serve.service import Service; from aevlp.inference.serve.uploads import Upload\n"
+        "keep_freed_memory()\n"
+        "resident = lambda: int(Path('/proc/self/statm').read_text().split()[1]) * 4096 // 10**6\n"
+        "service, content = Service(load(Path(sys.argv[1]), device='cpu'), workers=2, cores=1), io.BytesIO()\n"
+        "ask = lambda: asyncio.run(service.predict([Upload('a', content.getvalue())] * 2))\n"
+        "Image.new('RGB', (8, 8)).save(content, 'PNG'); ask(); before = resident()\n"
+        "large = io.BytesIO(); Image.new('RGB', (6000, 6000)).save(large, 'PNG'); content = large; ask()\n"
+        "print(resident() - before); service.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(run)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 100  # MB; each of the two images has 144
 
 
 def test_a_format_that_can_start_programs_is_not_read():

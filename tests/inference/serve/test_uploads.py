@@ -3,14 +3,14 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from aevlp.inference.serve.uploads import Limits, Refusal, Upload, read_uploads
+from aevlp.inference.serve.uploads import Limits, Refusal, Upload, UploadMemory, read_uploads
 from tests.inference.serve.talk import BOUNDARY, FORM, form
 
-LIMITS = Limits(files=3, file_bytes=100, request_bytes=250)
+LIMITS = Limits(files=3, file_bytes=100, request_bytes=250, pixels=0, request_pixels=0)
 KIND = FORM["Content-Type"]
 
 
-def read(body: bytes, *, kind: str = KIND, length: str | None = None, step: int = 10_000) -> list[Upload]:
+def read(body: bytes, *, kind: str = KIND, length: str | None = None, step: int = 10_000, memory: int = 10**6) -> list[Upload]:
     pieces = [body[start : start + step] for start in range(0, len(body), step)]
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     messages.append({"type": "http.request", "body": b"", "more_body": False})
@@ -20,7 +20,8 @@ def read(body: bytes, *, kind: str = KIND, length: str | None = None, step: int 
 
     headers = {"content-type": kind} if length is None else {"content-type": kind, "content-length": length}
     scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
-    return asyncio.run(read_uploads(Request(scope, receive), LIMITS))
+    with UploadMemory(memory).share() as take:
+        return asyncio.run(read_uploads(Request(scope, receive), LIMITS, take))
 
 
 def refusal(body: bytes, **options) -> tuple[int, str]:
@@ -65,3 +66,15 @@ def test_too_much_is_refused():
     whole = (413, "the request has more than 0.00025 MB; send fewer images at once")
     assert refusal(form([("a", b"x" * 9000)])) == whole
     assert refusal(b"", length="9000") == whole  # before anything is read
+
+
+def test_uploads_share_the_memory_and_give_it_back():
+    body, memory = form([("a", b"x" * 100)]), UploadMemory(1000)
+    assert refusal(body, memory=len(body) - 1) == (503, "too many uploads at once; try again in a moment")
+    with memory.share() as take:
+        take(600)
+        with memory.share() as other, pytest.raises(Refusal):
+            other(401)
+        take(400)
+    with memory.share() as take:
+        take(1000)

@@ -10,8 +10,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from aevlp.inference.hosts import LOOPBACK, Hosts, refused_host
+
 MOST_BYTES = 64_000  # of a request's body
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 COOKIE = "aevlp-review"
 
 
@@ -19,8 +20,8 @@ COOKIE = "aevlp-review"
 class Access:
     """The rules of access."""
 
-    hosts: frozenset[str] | None = LOOPBACK
-    """Names that the server is reached by, which defeats DNS rebinding; None: any, which takes a token."""
+    hosts: Hosts = LOOPBACK
+    """Names that the server is reached by; None: any, which takes a token."""
     token: str | None = None
 
 
@@ -37,13 +38,14 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if self.access.hosts is not None and _name(host) not in self.access.hosts:
-            return _refused(403, "this server is not reached by that name; use the address that it printed")
+        if (answer := refused_host(headers, self.access.hosts)) is not None:
+            return answer
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused(405, "only GET and POST are answered")
         origin = headers.get("origin")
-        if (origin is not None and urlsplit(origin).netloc != host) or headers.get("sec-fetch-site") == "cross-site":
+        if (origin is not None and urlsplit(origin).netloc != headers.get("host", "")) or headers.get(
+            "sec-fetch-site"
+        ) == "cross-site":
             return _refused(403, "another page may not use this server")
         if self.access.token is not None and (answer := self._without_token(scope, headers)) is not None:
             return answer
@@ -63,14 +65,6 @@ class Guard:
     def _is_token(self, offered: Iterable[str]) -> bool:
         expected = (self.access.token or "").encode()
         return any(secrets.compare_digest(each.encode("utf-8", "replace"), expected) for each in offered)
-
-
-def _name(host: str) -> str:
-    """Return the host of a Host header, without its port."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
 
 
 def _cookies(headers: Headers) -> list[str]:

@@ -21,9 +21,10 @@ from aevlp.core.errors import UserError
 from aevlp.data.images import BadImage
 from aevlp.data.records import table_records
 from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
+from aevlp.inference.hosts import hosts_of
 from aevlp.inference.options import ReviewOptions
 from aevlp.inference.review import requests as asked
-from aevlp.inference.review.access import LOOPBACK, Access, Guard
+from aevlp.inference.review.access import Access, Guard
 from aevlp.inference.review.pictures import Pictures
 from aevlp.inference.review.plan import make_plan
 from aevlp.inference.review.session import ReviewSession, TooLate
@@ -33,17 +34,13 @@ from aevlp.inference.serve.server import is_local, serve_until_stopped, url_of
 from aevlp.inference.served_page import served_page
 
 log = logging.getLogger("aevlp")
-WILDCARDS = ("0.0.0.0", "::")
 
 
 def access_for(listener: socket.socket, options: ReviewOptions) -> Access:
     """Return the rules of access at a socket; refuse one that others reach without a token."""
-    if is_local(listener):
-        return Access(LOOPBACK | {options.host.lower()}, options.token)
-    if options.token is None:
+    if options.token is None and not is_local(listener):
         raise UserError(f"--host {options.host}: others can reach it, so they need a password; choose one with --token")
-    address = listener.getsockname()[0]
-    return Access(None if address in WILDCARDS else LOOPBACK | {options.host.lower(), address}, options.token)
+    return Access(hosts_of(listener, options.host), options.token)
 
 
 def serve_review(session: ReviewSession, tiles: TeacherTiles, listener: socket.socket, options: ReviewOptions) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -63,14 +64,17 @@ def serve_until_stopped(app: FastAPI, listener: socket.socket) -> None:
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=SHUTDOWN_SECONDS
     )
-    with _signals_end_well():
+    with signals_end_well(lambda: sys.exit(0)):
         uvicorn.Server(config).run(sockets=[listener])
 
 
 @contextmanager
-def _signals_end_well() -> Iterator[None]:
-    """Within it, SIGINT and SIGTERM exit with 0: uvicorn raises them again after its shutdown."""
-    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
+def signals_end_well(leave: Callable[[], object] = lambda: os._exit(0)) -> Iterator[None]:
+    """Within it, SIGINT and SIGTERM exit with 0. uvicorn raises them again after its shutdown.
+
+    By default at once: while a model is loaded there is nothing to finish, and an exception may be lost in a library.
+    """
+    before = {number: signal.signal(number, lambda *_: leave()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
+from itertools import accumulate
 from math import ceil
 from typing import Any
 
@@ -13,6 +14,7 @@ from PIL import Image, UnidentifiedImageError
 
 from aevlp import __version__
 from aevlp.config.recipe import read_recipe
+from aevlp.core.engine import give_back_memory
 from aevlp.data.images import BadImage, upright_rgb
 from aevlp.inference.model_location import ModelLocation
 from aevlp.inference.predictor import TrainedModel, in_batches
@@ -23,6 +25,8 @@ from aevlp.training.run_folder import RunFolder
 IMAGE_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = Image.MAX_IMAGE_PIXELS or 89_478_485
 """PIL's own limit against small files that decode to huge images."""
+REQUEST_PIXELS = 400_000_000  # 32 photographs of a telephone
+LARGE = 20_000_000  # pixels of a request whose memory is given back at once
 FIGURES = ("mAP", "mAP_present", "val_mAP", "labels", "epochs", "best_epoch", "seed")
 
 
@@ -92,18 +96,31 @@ class Service:
     async def predict(self, uploads: Sequence[Upload], *, calibrated: bool = False) -> PredictResponse:
         """Predict labels for images without blocking the event loop. Labels do not depend on `calibrated`."""
         loop = asyncio.get_running_loop()
-        read = await asyncio.gather(*(loop.run_in_executor(self._readers, self._read, upload) for upload in uploads))
+        pixels = await asyncio.gather(*(loop.run_in_executor(self._readers, pixels_of_upload, upload) for upload in uploads))
+        total = list(accumulate(pixels))
+        read = await asyncio.gather(
+            *(
+                loop.run_in_executor(self._readers, self._read, upload, so_far)
+                for upload, so_far in zip(uploads, total, strict=True)
+            )
+        )
         named = [(upload.name, result) for upload, result in zip(uploads, read, strict=True)]
         errors = [UnreadableImage(name, result.reason) for name, result in named if isinstance(result, BadImage)]
         images = [(name, result) for name, result in named if isinstance(result, Image.Image)]
-        return PredictResponse(await loop.run_in_executor(self._runner, self._predictions, images, calibrated), errors)
+        predictions = await loop.run_in_executor(self._runner, self._predictions, images, calibrated)
+        if total and total[-1] > LARGE:
+            await loop.run_in_executor(self._readers, give_back_memory)
+        return PredictResponse(predictions, errors)
 
     def close(self) -> None:
         """End the threads after their current work."""
         for pool in (self._readers, self._runner):
             pool.shutdown(cancel_futures=True)
 
-    def _read(self, upload: Upload) -> Image.Image | BadImage:
+    def _read(self, upload: Upload, pixels: int) -> Image.Image | BadImage:
+        """Return an image as the model takes it. `pixels` are those of the request up to this image."""
+        if pixels > REQUEST_PIXELS:
+            return BadImage(f"the request has too many pixels (more than {REQUEST_PIXELS:,}); send fewer images at once")
         try:
             return decode(upload.content, self._size)
         except BadImage as error:
@@ -125,12 +142,36 @@ def decode(content: bytes, size: int) -> Image.Image:
     """Return an uploaded image as RGB, size x size: the pixels that `aevlp predict` uses. Raise BadImage if it cannot be read."""
     try:
         with Image.open(BytesIO(content), formats=_known_formats()) as image:
-            if image.width * image.height > MOST_PIXELS:
-                raise Image.DecompressionBombError
+            if _pixels(image) > MOST_PIXELS:
+                raise Image.DecompressionBombError(_too_many(_width(image)))
             image.load()
             return upright_rgb(image).resize((size, size), Image.Resampling.BICUBIC)
     except Exception as error:  # decoders raise nearly anything on a broken file
         raise BadImage(_reason(content, error)) from error
+
+
+def pixels_of_upload(upload: Upload) -> int:
+    """Return the number of pixels that an image says it has, without decoding it; 0 if it will not be decoded."""
+    try:
+        with Image.open(BytesIO(upload.content), formats=_known_formats()) as image:
+            found = _pixels(image)
+    except Exception:  # the reason is found where it is decoded
+        return 0
+    return found if found <= MOST_PIXELS else 0
+
+
+def _pixels(image: Image.Image) -> int:
+    """Return the number of pixels; those of a wide number count as its bytes, since it is converted."""
+    return image.width * image.height * _width(image)
+
+
+def _width(image: Image.Image) -> int:
+    """Return the bytes of a pixel that is one wide number; 1 for colours and for grey of eight bits."""
+    return {"I": 4, "F": 4}.get(image.mode, 2 if image.mode.startswith("I;16") else 1)
+
+
+def _too_many(width: int = 1) -> str:
+    return f"too many pixels (more than {MOST_PIXELS // width:,}{f' of {width} bytes' if width > 1 else ''})"
 
 
 @cache
@@ -145,7 +186,7 @@ def _reason(content: bytes, error: Exception) -> str:
     if not content:
         return "an empty file"
     if isinstance(error, Image.DecompressionBombError):
-        return f"too many pixels (more than {MOST_PIXELS:,})"
+        return text if text.startswith("too many") else _too_many()
     if isinstance(error, UnidentifiedImageError):
         return "not an image, or of an unknown format"
     if "truncated" in text.lower() or isinstance(error, EOFError):
@@ -171,6 +212,12 @@ def model_info(location: ModelLocation, model: TrainedModel, megabytes: int) -> 
         calibration=None if calibration is None else PlattCalibration(calibration.slope, calibration.offset),
         image_size=model.image_size,
         figures={name: result[name] for name in FIGURES if name in result} or None,
-        limits=Limits(files=32, file_bytes=megabytes * 1_000_000, request_bytes=5 * megabytes * 1_000_000),
+        limits=Limits(
+            files=32,
+            file_bytes=megabytes * 1_000_000,
+            request_bytes=5 * megabytes * 1_000_000,
+            pixels=MOST_PIXELS,
+            request_pixels=REQUEST_PIXELS,
+        ),
         version=__version__,
     )

@@ -5,6 +5,10 @@ file of any size and moves it to disk from 1 MB on. This parser stops keeping by
 more than the largest request.
 """
 
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from python_multipart.exceptions import FormParserError
@@ -14,6 +18,8 @@ from starlette.requests import Request
 FIELD = "files"
 FORM_BYTES = 2_000  # that a form may have for each file beside the file itself
 LONGEST_HEADER = 1_000
+PATIENCE = 10.0  # seconds without a byte, and to send the first ones
+SLOWEST = 20_000  # bytes per second of an upload that takes longer
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,10 @@ class Limits:
     """Of one image."""
     request_bytes: int
     """Of all images together: they are in memory until the request is answered."""
+    pixels: int
+    """Of one image; a pixel with 2 or 4 bytes, which few formats have, counts as so many."""
+    request_pixels: int
+    """Of all images together."""
 
 
 class Refusal(Exception):
@@ -43,8 +53,35 @@ class Upload:
     content: bytes
 
 
-async def read_uploads(request: Request, limits: Limits) -> list[Upload]:
-    """Return the files of a form, at least one; refuse anything else, and a form beyond the limits."""
+class UploadMemory:
+    """The memory that the uploads of all open requests share, in bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+
+    @contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """Yield a function that takes a number of bytes, which are free again at the end, or refuses the request."""
+        taken = 0
+
+        def take(count: int) -> None:
+            nonlocal taken
+            if count > self._free:
+                raise Refusal(503, "too many uploads at once; try again in a moment")
+            self._free -= count
+            taken += count
+
+        try:
+            yield take
+        finally:
+            self._free += taken
+
+
+async def read_uploads(request: Request, limits: Limits, take: Callable[[int], None]) -> list[Upload]:
+    """Return the files of a form, at least one; refuse anything else, a form beyond the limits, and one that is too slow.
+
+    `take` is called with the number of bytes that came, before they are kept.
+    """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise Refusal(415, f"send a form, multipart/form-data, with images in the field {FIELD}")
@@ -56,15 +93,32 @@ async def read_uploads(request: Request, limits: Limits) -> list[Upload]:
     received = 0
     try:
         form = _Form(options[b"boundary"], limits)
-        async for piece in request.stream():
+        async for piece in _in_time(request.stream()):
             received += len(piece)
             if received > most:
                 raise too_large
+            take(len(piece))
             form.parser.write(piece)
     except FormParserError as error:
         text = " ".join(str(error).split())
         raise Refusal(400, f"the form cannot be read ({text}); send multipart/form-data") from error
     return form.files()
+
+
+async def _in_time(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body; refuse one that stalls, or that comes more slowly than anybody's line."""
+    started, received = time.monotonic(), 0
+    while True:
+        left = PATIENCE + received / SLOWEST - (time.monotonic() - started)
+        try:
+            async with asyncio.timeout(min(PATIENCE, left)):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise Refusal(408, "the upload stalls or is too slow; send it again") from None
+        received += len(piece)
+        yield piece
 
 
 def megabytes(count: int) -> str:
