@@ -29,7 +29,6 @@ from aevlp.training.run_folder import RunFolder
 
 LOOK_EVERY = 0.2  # seconds
 STUCK = 600.0  # seconds without a new epoch
-EARLIEST, LATEST = 2.0, 40.0  # seconds between a start and the next kill
 AGAIN = 1.0  # seconds until a torchrun is started again
 ENVIRONMENT = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -97,10 +96,10 @@ class Training:
                 agent.wait()
 
 
-def train(training: Training, kills: int, rng: random.Random) -> list[tuple[str, int]]:
-    """Train to the end with at most so many kills; return them: the victim and the finished epochs."""
+def train(training: Training, kills: int, rng: random.Random, pause: float) -> list[tuple[str, int]]:
+    """Train to the end with at most so many kills, each after up to `pause` seconds; return the victims and the epochs done."""
     killed: list[tuple[str, int]] = []
-    due, epochs, progress = time.monotonic() + rng.uniform(EARLIEST, LATEST), 0, time.monotonic()
+    due, epochs, progress = time.monotonic() + rng.uniform(0, pause), 0, time.monotonic()
     try:
         while not training.keep_running():
             time.sleep(LOOK_EVERY)
@@ -115,7 +114,7 @@ def train(training: Training, kills: int, rng: random.Random) -> list[tuple[str,
                     victim.kill()
                     killed.append((name, training.epochs))
                     print(f"| {training.run.path.name} | {name} | {training.epochs} |", flush=True)
-                due = now + rng.uniform(EARLIEST, LATEST)
+                due = now + rng.uniform(0, pause)
     finally:
         training.stop()
     return killed
@@ -145,6 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kills", type=int, default=20, help="in all (20)")
     parser.add_argument("--agents", type=int, choices=(1, 2), default=1, help="torchruns (1)")
     parser.add_argument("--nodes", default="1:2", help="--nnodes of two torchruns: with 2 the training waits for both (1:2)")
+    parser.add_argument("--pause", type=float, default=60.0, help="longest time between two kills, in seconds (60)")
     parser.add_argument("--epochs", type=int, default=30, help="of a training (30)")
     parser.add_argument("--images", type=int, default=400, help="of the image set (400)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and the victims (0)")
@@ -172,13 +172,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return Training(run, commands(words, options.agents, options.nodes), options.folder / f"{name}.log")
 
     calm = training("calm")
-    train(calm, 0, rng)
+    train(calm, 0, rng, options.pause)
     wanted, left = digest(calm.run), options.kills
     rows: list[tuple[Training, int, str]] = []
     print("| run | killed | after epochs |\n| --- | --- | --- |", flush=True)
     while left > 0:
         one = training(f"run-{len(rows) + 1}")
-        killed = train(one, left, rng)
+        killed = train(one, left, rng, options.pause)
         left -= len(killed)
         rows.append((one, len(killed), digest(one.run)))
     print("\n| run | kills | torchruns started | with one process for a while | SHA-256 of the weights |")

@@ -1,9 +1,12 @@
+import errno
 import hashlib
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from aevlp.training import loop
 from tests.cli.killed import MOMENTS
 from tests.cli.run import aevlp, refused, start
 from tests.colours import write_world
@@ -269,6 +273,51 @@ def test_a_full_disk_leaves_the_store_valid(capsys, world, small, tmp_path):
     assert not list((tmp_path / "cache").rglob("*.npy"))
     assert not list((tmp_path / "cache").rglob("*.part"))
     assert aevlp(capsys, "score", world, *small).code == 0
+
+
+class FullDisk:
+    """A TensorBoard that writes in a thread, on a disk that has been full for a while."""
+
+    def __init__(self, folder):
+        def write():
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+        write()
+
+
+def test_a_full_disk_gives_no_traceback_of_a_log_or_of_tensorboard(capsys, world, plain, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", FullDisk)
+    with monkeypatch.context() as patch:
+        patch.setattr("logging.FileHandler._open", lambda self: Path("/dev/full").open("w"))  # noqa: SIM115
+        answer = aevlp(capsys, "train", world, "--out", tmp_path / "run", *plain, "--method", "an")
+    assert answer.code == 0, answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_full_disk_under_the_output_is_said_in_one_line(capsys, monkeypatch):
+    def fail(argv):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("aevlp.cli.main.command", lambda name: fail)
+    assert refused(capsys, "predict").startswith("the output: the disk is full (No space left on device); free some space")
+
+
+@pytest.mark.parametrize("remove", [shutil.rmtree, lambda path: path.rename(path.with_name("moved"))])
+def test_a_run_folder_that_goes_away_is_not_made_again(capsys, world, small, tmp_path, monkeypatch, remove):
+    run, save = tmp_path / "run", loop.save
+
+    def save_late(folder, state, seconds):
+        if state.epoch == 2:
+            remove(run)
+        save(folder, state, seconds)
+
+    monkeypatch.setattr(loop, "save", save_late)
+    said = refused(capsys, "train", world, "--out", run, *small)
+    assert said == f"{run}: removed or moved while it was in use (config.yaml is gone); put it back, or start again"
+    assert not [path for path in run.rglob("*") if path.is_file()]
 
 
 def test_a_full_disk_leaves_a_run_that_resumes(capsys, world, small, tmp_path, uninterrupted):

@@ -18,6 +18,7 @@ from aevlp.config.config import build_config
 from aevlp.config.run_options import ThresholdOptions
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_json
+from aevlp.core.locks import hold_folder
 from aevlp.data.images import pixels_of
 from aevlp.inference import export
 from aevlp.inference.export import export_onnx, usage
@@ -269,3 +270,15 @@ def test_a_network_that_cannot_be_exported_is_refused_in_one_line(exported, tmp_
         export_onnx(RunFolder(exported[0].path / "without thresholds"), tmp_path / "model.onnx")
     assert "\n" not in str(refusal.value)
     assert [*tmp_path.iterdir()] == []
+
+
+def test_what_killed_exports_left_is_removed(tmp_path):
+    run = write_run(tmp_path / "run")
+    killed, living = (tmp_path / f".model.onnx.{name}.part" for name in ("killed", "living"))
+    killed.mkdir()
+    living.mkdir()
+    hold = hold_folder(living)
+    assert hold is not None
+    export_onnx(run, tmp_path / "model.onnx")
+    assert (killed.exists(), living.exists()) == (False, True)
+    hold.release()

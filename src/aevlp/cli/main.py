@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from aevlp import __version__
 from aevlp.core.errors import UserError, did_you_mean
+from aevlp.core.files import FULL, cannot_write
 from aevlp.core.processes import end_with_launcher, is_first_process, lost_process, shut_down_processes
 from aevlp.core.tables import show
 
@@ -95,6 +97,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UserError as error:
         _refuse(str(error))
     except OSError as error:
+        if error.errno in FULL:
+            _refuse(str(cannot_write(Path(os.fsdecode(error.filename or "the output")), error)))
         if error.errno not in PATH_ERRORS or error.filename is None:
             raise
         _refuse(f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror}); check the path and its permissions")

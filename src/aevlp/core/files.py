@@ -5,8 +5,10 @@ import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
@@ -14,21 +16,27 @@ from uuid import uuid4
 
 from aevlp.core.errors import UserError, one_line
 
+if sys.platform != "win32":
+    import fcntl
+
 SPECIAL = "a pipe, a socket or a device, not a regular file"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path, *, tidy: bool = True) -> Iterator[IO[bytes]]:
     """Yield a file that replaces `path` only when it is complete and on disk.
 
-    If anything goes wrong before, `path` stays as it was. A full disk is a UserError.
+    If anything goes wrong before, `path` stays as it was. A full disk is a UserError. What killed writers of `path` left is
+    removed, unless `tidy` is false, which saves the search in a folder of many files.
     """
     # A random name keeps two writers apart, on one machine or several; the last to finish wins.
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        if tidy:
+            _remove_leftovers(path)
+        with _locked(temporary) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -39,6 +47,28 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         if (cause := _disk_error(error)) is not None:
             raise cannot_write(path, cause) from error
         raise
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Return a new file that nobody takes for a leftover while it is open."""
+    while True:
+        file = path.open("wb")
+        if sys.platform != "win32":
+            with suppress(OSError):  # the file system has no locks, and so nobody removes it
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # removed before it was locked
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what writers of `path` left half-written that do not live any more. The system releases the locks of dead ones."""
+    if sys.platform == "win32":
+        return
+    for left in path.parent.glob(f".{escape(path.name)}.*.part"):
+        with suppress(OSError), left.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
 
 
 def _disk_error(error: BaseException | None) -> OSError | None:
@@ -53,7 +83,7 @@ def cannot_write(path: Path, error: Exception) -> UserError:
     # safetensors raises an error of its own, with the system's number in its text.
     number = error.errno if isinstance(error, OSError) else next(map(int, re.findall(r"os error (\d+)", str(error))), None)
     reason = os.strerror(number) if number else str(error)
-    if number in _FULL:
+    if number in FULL:
         return UserError(f"{path}: the disk is full ({reason}); free some space and start again, finished work is kept")
     return UserError(f"{path}: cannot be written ({reason}); choose another place")
 

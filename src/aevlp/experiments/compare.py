@@ -40,8 +40,6 @@ Finished = Generator[tuple[Trial, Outcome], None, None]
 
 def run_sweep(sweep: Sweep, trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1) -> list[tuple[Trial, Outcome]]:
     """Train a sweep and return each training with its outcome; `out` has the runs, `results.csv` and the report."""
-    for part in out.glob(f".{RESULTS}.*.part") if is_first_process() else ():
-        part.unlink()  # left half-written by a sweep that was killed
     outcomes = train_all(trials, data, out, jobs=jobs, on_progress=lambda so_far: _write_csv(sweep, trials, so_far, out))
     if is_first_process():
         write_compare_report(out, sweep, outcomes, data=data)

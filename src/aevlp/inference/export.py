@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from glob import escape
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ from aevlp.config.recipe import read_recipe
 from aevlp.core.debug_log import to_debug_log
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import cannot_write
+from aevlp.core.locks import claim_folder, hold_folder
 from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.model_folder import load_classifier
@@ -116,9 +119,10 @@ def export_onnx(run: RunFolder, out: Path) -> Exported:
     log.info("exporting %s", run.model)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(out)
         # The written file is checked before it takes its name.
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=out.parent) as folder:
-            part = Path(folder) / out.name
+            hold, part = hold_folder(Path(folder)), Path(folder) / out.name
             with _to_debug_log():
                 program = _program(model, run)
                 _describe(program, classifier, thresholds, read_recipe(run.config).get("method", ""))
@@ -131,10 +135,20 @@ def export_onnx(run: RunFolder, out: Path) -> Exported:
                     f"{TOLERANCE:.0e} is allowed), so nothing was written; another version of onnxruntime or torch may do better"
                 )
             weights = _move(part, out)
+            if hold is not None:
+                hold.release()
     except OSError as error:
         raise cannot_write(out, error) from error
     width = classifier.width if isinstance(classifier, FeatureClassifier) else None
     return Exported(out, weights, difference, thresholds is not None, width)
+
+
+def _remove_leftovers(out: Path) -> None:
+    """Remove the folders of exports to `out` that were killed."""
+    for left in out.parent.glob(f".{escape(out.name)}.*.part"):
+        if left.is_dir() and (claim := claim_folder(left)) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            claim.release()
 
 
 def _move(part: Path, out: Path) -> Path | None:

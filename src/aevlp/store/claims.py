@@ -68,7 +68,7 @@ class Claims:
 
     def _hold(self, entries: npt.NDArray[np.void]) -> None:
         self._held = entries
-        with whole_file(self._file) as file:
+        with whole_file(self._file, tidy=False) as file:
             file.write(entries.tobytes())
 
     def _taken(self, draw: int) -> Digests:

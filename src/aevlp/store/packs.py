@@ -62,7 +62,7 @@ def write_pack(folder: Path, draw: int, digests: Digests, embeddings: Embeddings
     content = io.BytesIO()  # written to a file by numpy, a full disk would go unnoticed
     np.save(content, embeddings)
     content.write(digests.tobytes())
-    with whole_file(folder / pack_name(draw, digests)) as file:
+    with whole_file(folder / pack_name(draw, digests), tidy=False) as file:  # `remove_leftovers` does
         file.write(content.getbuffer())
         file.write(_checksum(content.getbuffer()))
 

@@ -57,6 +57,7 @@ def write_result(trained: TrainedRun, final: FinalEvaluation) -> dict[str, Any]:
     for warning in result["warnings"]:
         log.debug("warning: %s", warning)  # into log.txt; the command ends with it
     if trained.setup.accelerator.is_main_process:
+        trained.folder.require_there()
         write_thresholds(trained.folder, final.thresholds)
         if trained.state is not None:
             write_trained_on(trained.folder, trained.setup.data.train)

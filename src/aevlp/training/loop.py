@@ -227,6 +227,7 @@ def save(run: RunFolder, state: TrainState, seconds: float) -> None:
     log.info("%s", describe_epoch(state.history[-1], state.setup.config.train.epochs, seconds, is_best=is_best))
     if not state.setup.accelerator.is_main_process:
         return
+    run.require_there()
     if is_best:
         save_classifier(state.setup.classifier, run.model)
     save_checkpoint(run.checkpoint, state.state_dict())

@@ -5,7 +5,7 @@ import logging
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,13 @@ class RunFolder:
         again = f"run it again: aevlp train DATA --out RUN --recipe {self.config}"
         write_text(self.config, recipe_text(config.as_recipe(), f"made by: {command}", again))
 
+    def require_there(self) -> None:
+        """Refuse to go on if the folder was removed or moved since the run began: what is written now would be no run."""
+        if not self.config.is_file():
+            raise UserError(
+                f"{self.path}: removed or moved while it was in use (config.yaml is gone); put it back, or start again"
+            )
+
     def remove_parts(self) -> None:
         """Remove files that a killed process left half-written."""
         for part in [*self.path.glob(".*.part"), *self.checkpoint.parent.glob(".*.part")]:
@@ -222,10 +229,22 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+class _LogFile(logging.FileHandler):
+    """A log file that may fail: what matters is refused where it is written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Print no traceback when the disk is full or the folder is gone."""
+
+    def close(self) -> None:
+        """Close the file, even if what is left cannot be written."""
+        with suppress(OSError):
+            super().close()
+
+
 @contextmanager
 def log_to(file: Path) -> Iterator[None]:
     """Append everything that the first process logs to a file too, with the time and with debug messages."""
-    handler = logging.FileHandler(file, encoding="utf-8") if is_first_process() else logging.NullHandler()
+    handler = _LogFile(file, encoding="utf-8", delay=True) if is_first_process() else logging.NullHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     handler.setLevel(logging.DEBUG)
     log = logging.getLogger("aevlp")

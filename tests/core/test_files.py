@@ -1,0 +1,54 @@
+"""Files that are complete or not there, and what killed writers of them leave."""
+
+import subprocess
+import sys
+
+import pytest
+
+from aevlp.core.files import whole_file, write_text
+
+WRITER = """
+import sys
+from pathlib import Path
+from aevlp.core.files import whole_file
+with whole_file(Path(sys.argv[1])) as file:
+    file.write(b"half of it")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is removed there")
+def test_only_what_a_dead_writer_left_is_removed(tmp_path):
+    file = tmp_path / "labels[1].csv"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == b"writing\n"
+    other = tmp_path / ".other.csv.0.part"
+    other.write_text("of another file")
+    write_text(file, "first")
+    assert len(list(tmp_path.glob(".labels*.part"))) == 1  # its writer lives
+    writer.kill()
+    writer.communicate()
+    write_text(file, "second")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, file.name]
+    assert file.read_text() == "second"
+
+
+def test_a_file_that_is_taken_for_a_leftover_at_once_is_made_again(tmp_path, monkeypatch):
+    """Between the making of a file and its lock, another process can remove it."""
+    fcntl = pytest.importorskip("fcntl")
+    flock, left = fcntl.flock, [1]
+
+    def removed_first(file, operation):
+        if left and operation == fcntl.LOCK_EX:
+            left.pop()
+            next(tmp_path.glob(".*.part")).unlink()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed_first)
+    with whole_file(tmp_path / "a.txt") as file:
+        file.write(b"all of it")
+    assert (tmp_path / "a.txt").read_bytes() == b"all of it"
+    assert not left
