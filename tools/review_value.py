@@ -253,15 +253,17 @@ def run(args: argparse.Namespace) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the curves as a table in Markdown: means over the seeds, and the share of the keys of plain labelling."""
-    lines = []
-    for group in dict.fromkeys((row["set"], row["strategy"], row["point"]) for row in rows):
-        own = [row for row in rows if (row["set"], row["strategy"], row["point"]) == group]
-        mean = {key: float(np.mean([row[key] for row in own])) for key in ("units", "keys", "plain", "f1", "mAP")}
-        share = 100 * mean["keys"] / mean["plain"]
-        counts = (f"{mean['units']:.0f}", f"{mean['keys']:.0f}", f"{share:.0f} %")
-        figures = (f"{mean['f1']:.3f}", f"{mean['mAP']:.1f}")
-        lines.append(f"| {' | '.join((*group[:2], *counts, *figures, str(len(own))))} |")
+    """Return the curves as a table in Markdown, a line for each: at every point the share of the keys, F1 and mAP."""
+    points = list(dict.fromkeys(row["point"] for row in rows))
+    lines = [f"| set | strategy | seeds | {' | '.join(map(str, points))} |", "| --- " * (3 + len(points)) + "|"]
+    for name, strategy in dict.fromkeys((row["set"], row["strategy"]) for row in rows):
+        own = [row for row in rows if (row["set"], row["strategy"]) == (name, strategy)]
+        cells = []
+        for point in points:
+            at = [row for row in own if row["point"] == point]
+            mean = {key: float(np.mean([row[key] for row in at])) for key in ("keys", "plain", "f1", "mAP")} if at else None
+            cells.append(f"{100 * mean['keys'] / mean['plain']:.0f} %, {mean['f1']:.3f}, {mean['mAP']:.1f}" if mean else "-")
+        lines.append(f"| {name} | {strategy} | {len({row['seed'] for row in own})} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

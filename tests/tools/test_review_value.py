@@ -88,6 +88,6 @@ def test_the_curve_of_a_small_world(tmp_path, monkeypatch, backbone, capsys):
     ]
     assert all(row["f1"] > other["f1"] for other, row in zip(rows[::2], rows[1::2], strict=True))
     main(["table", str(out / "value.jsonl"), "--out", str(tmp_path / "table.md")])
-    assert (tmp_path / "table.md").read_text().count("| colours | plain labelling | ") == 2
+    assert (tmp_path / "table.md").read_text().count("| colours | plain labelling | 1 | 0 %, ") == 1
     main(["plot", str(out / "value.jsonl"), "--out", str(tmp_path / "plot.png")])
     assert Path(tmp_path / "plot.png").stat().st_size > 5000
