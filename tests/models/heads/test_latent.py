@@ -116,7 +116,7 @@ def test_reduced_precision_stays_finite(features, scale):
 @pytest.mark.parametrize(
     ("option", "value", "wanted"),
     [
-        ("size", 0, "at least 1"),
+        ("size", 0, "from 1 to 65536"),
         ("samples", 0, "at least 1"),
         ("weight", -1.0, "at least 0"),
         ("weight", float("nan"), "at least 0"),
