@@ -342,7 +342,10 @@ def test_damaged_files_of_a_run_are_named_or_done_without(capsys, world, pretend
     (run / "metrics.jsonl").write_text('{"epoch": 1, "images_per')
     assert aevlp(capsys, *words).code == 0
     (run / "result.json").write_text("[]")
-    assert refused(capsys, *words) == f"{run / 'result.json'}: damaged (no figures in it); remove it, and --resume makes it again"
+    assert (
+        refused(capsys, *words)
+        == f"{run / 'result.json'}: damaged (is not a JSON object); remove it, and --resume makes it again"
+    )
 
 
 def test_what_is_wrong_is_refused_before_anything_is_computed(capsys, world, tmp_path):

@@ -1,6 +1,5 @@
 """Table 3: the quality of DAMP's labels, epoch by epoch; nothing is trained."""
 
-import json
 import logging
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,7 +11,7 @@ from accelerate import Accelerator
 from aevlp.config.sweep import Failure, Outcome, Trial, mean_and_spread
 from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
-from aevlp.core.files import write_json
+from aevlp.core.files import json_object, write_json
 from aevlp.core.processes import is_first_process
 from aevlp.damp.quality import Quality
 from aevlp.data.dataset import Dataset, data_fingerprint
@@ -115,7 +114,7 @@ def _saved(file: Path, trial: Trial, data: Dataset) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        found: dict[str, Any] = json.loads(file.read_text())
+        found = json_object(file)
         before = found["options"]
         require_same_images(file, found, data)
     except (ValueError, KeyError, TypeError):

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import platform
 import time
@@ -12,7 +11,7 @@ import torch
 
 from aevlp.config.sweep import Failure, Trial, trials_of
 from aevlp.core.errors import UserError
-from aevlp.core.files import whole_file, write_json, write_text
+from aevlp.core.files import json_object, whole_file, write_json, write_text
 from aevlp.core.processes import is_first_process
 from aevlp.core.progress import duration
 from aevlp.core.tables import markdown_table
@@ -88,7 +87,7 @@ def check_folder(request: ReproduceRequest) -> None:
         raise UserError(f"--out {out}: exists and is not a folder; choose another place")
     if (out / MARK).is_file():
         try:
-            was_quick = bool(json.loads((out / MARK).read_text())["quick"])
+            was_quick = bool(json_object(out / MARK)["quick"])
         except (ValueError, KeyError, TypeError):
             raise UserError(f"--out {out}: {MARK} in it is not one of aevlp reproduce; choose another place") from None
         if was_quick != request.quick:
@@ -106,7 +105,7 @@ def check_folder(request: ReproduceRequest) -> None:
 def mark_folder(request: ReproduceRequest, data: Dataset | None = None) -> None:
     """Mark the folder as one of `aevlp reproduce`, of that image set; refuse a folder of another image set."""
     file = request.out / MARK
-    known = json.loads(file.read_text()) if file.is_file() else {}
+    known = json_object(file) if file.is_file() else {}
     mark = {"made_by": "aevlp reproduce", "quick": request.quick, **known}
     if data is not None:
         if "fingerprint" in known:

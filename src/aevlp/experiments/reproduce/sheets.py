@@ -1,6 +1,5 @@
 """The tables of trained rows: test mAP of every row, and Figure 2, the distribution of the probabilities on the test images."""
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from aevlp.models.model_folder import load_classifier
 from aevlp.training.evaluate import probabilities
 from aevlp.training.provenance import require_same_origin
 from aevlp.training.run_folder import RunFolder
+from aevlp.training.run_records import read_metrics
 from aevlp.training.setup import origin_of
 from aevlp.training.user_features import inputs_for
 
@@ -233,9 +233,8 @@ def training_seconds(request: ReproduceRequest, rows: Sequence[TrainedRow]) -> f
     for name, outcome in outcomes_of(rows):
         file = request.runs / name / "metrics.jsonl"
         if isinstance(outcome, dict) and file.is_file():
-            with suppress(ValueError, LookupError, TypeError, ZeroDivisionError):  # a damaged file is not worth a failure here
-                rates = [json.loads(line)["images_per_second"] for line in file.read_text().splitlines()]
-                total += sum(outcome["images"]["train"] / rate for rate in rates)
+            with suppress(UserError, LookupError):  # a damaged file is not worth a failure here
+                total += sum(outcome["images"]["train"] / line["images_per_second"] for line in read_metrics(file))
     return total
 
 
