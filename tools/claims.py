@@ -39,7 +39,7 @@ from aevlp.training.thresholds import read_thresholds, thresholds_for
 
 CLASSES, IMAGES, COMPLETE = (8, 20), (200, 2000), (50, 200)
 TESTED = 1000  # images that thresholds are judged on
-PRECISION, ABSENT_PRECISION = 0.9, 0.99
+PRECISION, MAX_LOST = 0.9, 0.05
 Row = dict[str, Any]
 
 
@@ -211,19 +211,31 @@ def claims_line(name: str, rows: Sequence[Row]) -> str:
         *(name, sets, inside(measured, "precision", "low", "high"), inside(measured, "recall", "recall_low", "recall_high")),
         *(f"{np.mean(width):.2f}" if width else "-", f"{len(asked)}, {len(proposed)}, {kept}"),
         f"{inside(absences, 'absent_precision', 'absent_low', 'absent_high')}",
-        f"{sum(row['absent_precision'] >= ABSENT_PRECISION for row in absences)} of {len(absences)}",
+        inside(absences, "lost", "lost_low", "lost_high"),
+        *absence_cells(absences),
     )
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def absence_cells(rows: Sequence[Row]) -> tuple[str, str, str]:
+    """Return the share of the absent labels that is proposed, the share of the hidden ones that is lost, how often it is small.
+
+    Sets without any proposed absence do not count.
+    """
+    some = [row for row in rows if row["absent"]]
+    if not some:
+        return "-", "-", "0 of 0"
+    found, lost = (100 * np.mean([row[key] for row in some]) for key in ("absent_share", "lost"))
+    return f"{found:.0f} %", f"{lost:.1f} %", f"{sum(row['lost'] <= MAX_LOST for row in some)} of {len(some)}"
 
 
 def unverified_line(name: str, rows: Sequence[Row]) -> str:
     """Return a line of the table of claims without complete labels."""
     claims = [row for row in rows if row["basis"] == "unverified"]
-    absences = [row["absent_precision"] for row in rows if row["absent"]]
     mean = {key: f"{np.mean([row[key] for row in claims]):.2f}" if claims else "-" for key in ("claimed", "precision")}
     cells = (
         *(name, len(rows), len(claims), mean["claimed"], mean["precision"], inside(claims, "precision", "low", "high")),
-        *(f"{np.mean(absences):.4f}" if absences else "-", f"{sum(p >= ABSENT_PRECISION for p in absences)} of {len(absences)}"),
+        *absence_cells(rows),
     )
     return f"| {' | '.join(map(str, cells))} |"
 

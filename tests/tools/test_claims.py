@@ -40,12 +40,13 @@ def test_the_tables_count_what_lies_inside_its_interval(tmp_path, capsys):
     about = {"set": "photos", "classes": 8, "images": 200}
     claim = {**about, "what": "label", "basis": "measured", "complete": 50, "new": 9, "recall": 0.5, "absent": 90}
     claim |= {"low": 0.5, "high": 0.7, "recall_low": 0.4, "recall_high": 0.6, "absent_low": 0.99, "absent_high": 1.0}
+    claim |= {"lost_low": 0.0, "lost_high": 0.1, "lost": 0.02, "absent_share": 0.4}
     unverified = {**about, "what": "label", "basis": "unverified", "complete": 0, "new": 9, "claimed": 0.6, "recall": 0.5}
     unverified |= {"low": 0.3, "high": 0.9, "absent": 0, "absent_precision": None}
     thresholds = {**about, "what": "thresholds", "basis": "complete", "complete": 50, "half": 60.0, "common": 61.0, "low": 0.8}
     rows = [
         {**claim, "seed": 0, "precision": 0.6, "absent_precision": 0.995},
-        {**claim, "seed": 2, "precision": 0.8, "absent_precision": 0.98},
+        {**claim, "seed": 2, "precision": 0.8, "absent_precision": 0.98, "lost": 0.2, "absent_share": 0.6},
         {**claim, "seed": 2, "precision": 0.95, "what": "min-precision 0.9", "absent_precision": 0.995},
         {**claim, "seed": 0, "new": 0, "precision": None, "what": "min-precision 0.9", "basis": "none", "absent_precision": 1.0},
         {**unverified, "seed": 1, "precision": 0.2},
@@ -58,7 +59,7 @@ def test_the_tables_count_what_lies_inside_its_interval(tmp_path, capsys):
     main(["table", str(file)])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| photos")]
     assert lines == [
-        "| photos | 2 | 1 of 3 | 3 of 3 | 0.20 | 2, 1, 1 | 1 of 2 | 1 of 2 |",
-        "| photos | 2 | 2 | 0.60 | 0.30 | 1 of 2 | - | 0 of 0 |",
+        "| photos | 2 | 1 of 3 | 3 of 3 | 0.20 | 2, 1, 1 | 1 of 2 | 1 of 2 | 50 % | 11.0 % | 1 of 2 |",
+        "| photos | 2 | 2 | 0.60 | 0.30 | 1 of 2 | - | - | 0 of 0 |",
         "| photos | 2 | 60.0 | 61.0 | 62.0 | +2.0 ± 1.4 | 100 % | 1 of 2 |",
     ]
