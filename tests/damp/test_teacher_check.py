@@ -45,6 +45,13 @@ def test_a_teacher_that_knows_nothing_is_called_useless_and_one_that_knows_a_lit
     assert knowing == 40
 
 
+@pytest.mark.parametrize(("chance", "least"), [(0.2, 0.22), (0.9, 0.91)])
+def test_the_least_gain_is_a_share_of_chance_or_of_what_is_missing_to_certainty(chance, least):
+    for first, is_useless in ((least - 0.001, True), (least + 0.001, False)):
+        found = TeacherCheck(300, first, chance, chance, 8, (), 0.5)
+        assert found.is_useless is is_useless
+
+
 def test_chance_is_that_of_the_same_answers_for_other_images():
     rng = np.random.default_rng(0)
     observed = tagged(rng, 300, [0.65, *[0.05] * 7])

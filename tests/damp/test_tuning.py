@@ -173,6 +173,24 @@ def test_where_there_is_nothing_to_find_the_settings_stay():
     assert found.chosen[1] == tuning.Figures(0.0, 0.0, 0.0, 0.0)
 
 
+def test_a_teacher_that_knows_everything_has_perfect_figures():
+    """As many labels are found as there are."""
+    classes = torch.eye(5)
+    truth = np.where(np.eye(5) == 1, 1, -1).astype(np.int8)
+    views = classes[:, None].repeat(1, 3, 1)
+    found = tune_complete(Sample(views, classes, torch.zeros(5, 5, dtype=torch.int8), 0.0), truth, WRONG).chosen[1]
+    assert (found.precision, found.recall, found.f1, found.negatives_wrong) == (1, 1, 1, 0)
+
+
+def test_every_class_of_an_image_can_be_found():
+    """The most labels per image may be the number of classes."""
+    views = normalize(torch.ones(4, 3, 2), dim=-1)
+    sample = Sample(views, torch.eye(2), torch.zeros(4, 2, dtype=torch.int8), 0.0)
+    setting, figures = tune_complete(sample, np.ones((4, 2), np.int8), WRONG).chosen
+    assert setting.top_k == 2
+    assert figures.recall == 1
+
+
 @pytest.mark.parametrize(("images", "classes"), [(1, 1), (1, 5), (3, 1), (2, 2)])
 def test_very_few_images_and_classes(images, classes):
     embeddings = normalize(torch.randn(images, 3, 4, generator=torch.Generator().manual_seed(0)), dim=-1)

@@ -48,6 +48,16 @@ def test_boxes_cover_their_cells_and_stay_inside(width, height, grid, overlap, s
         assert bottom <= cell[3] + overlap * height / grid + 1e-9
 
 
+def test_augmentations_go_both_ways_and_use_their_whole_range():
+    drawn = np.concatenate([plan_views(SETTINGS, draw, b"image", 40, 30).amounts for draw in range(60)])
+    assert drawn.min() >= -1
+    assert drawn.max() < 1
+    for amount in drawn.T:  # the angle; brightness, contrast, saturation, hue
+        assert amount.min() < -0.95
+        assert amount.max() > 0.95
+        assert abs(amount.mean()) < 0.1
+
+
 def test_left_and_right_share_a_draw_and_so_do_top_and_bottom():
     found = boxes(400, 300, 4, np.random.default_rng(0))[1:].view(4, 4, 4)
     inner = found[1:3, 1:3].reshape(-1, 4)  # cells that no edge cuts
