@@ -179,7 +179,7 @@ def test_a_teacher_that_knows_everything_has_perfect_figures():
     truth = np.where(np.eye(5) == 1, 1, -1).astype(np.int8)
     views = classes[:, None].repeat(1, 3, 1)
     found = tune_complete(Sample(views, classes, torch.zeros(5, 5, dtype=torch.int8), 0.0), truth, WRONG).chosen[1]
-    assert (found.precision, found.recall, found.f1, found.negatives_wrong) == (1, 1, 1, 0)
+    assert (found.precision, found.recall, found.f_half, found.negatives_wrong) == (1, 1, 1, 0)
 
 
 def test_every_class_of_an_image_can_be_found():

@@ -240,7 +240,7 @@ def test_loading_shows_nothing_on_the_screen(clip: Path, copy: Callable[[Path], 
     save_file({**load_file(weights), "surplus": torch.zeros(1)}, weights, metadata={"format": "pt"})
     program = (
         "import sys, torch, aevlp.models.teacher\n"
-        f"aevlp.models.teacher.load_teacher({str(weights.parent)!r}, torch.device('cpu')).encode_texts(['a dog'])\n"
+        f"aevlp.models.teacher.load_teacher({str(clip)!r}, torch.device('cpu')).encode_texts(['a dog'])\n"
         "print('mark', file=sys.stderr)\n"
         f"import transformers; transformers.AutoModel.from_pretrained({str(weights.parent)!r})\n"
     )

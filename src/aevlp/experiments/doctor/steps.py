@@ -251,7 +251,10 @@ def _default_training(patient: Patient, name: str) -> TrainingSetup:
 
 
 def _run(patient: Patient, name: str) -> RunFolder:
-    return RunFolder(patient.own_folder / name)
+    run = RunFolder(patient.own_folder / name)
+    if not run.config.is_file():
+        run.create(patient.config("consensus"), "aevlp doctor")
+    return run
 
 
 def _weights(run: RunFolder) -> str:
