@@ -6,12 +6,6 @@ from aevlp.damp.agreement import FLOOR, TagRegression
 from aevlp.damp.view_embeddings import Compute, ViewEmbeddings
 
 
-def tag_shares(observed: Tensor) -> Tensor:
-    """Return the share [N, C] of each observed positive in its image's tags; observed is [N, C] in {1, 0, -1}."""
-    positive = observed == 1
-    return positive.double() / positive.sum(1, keepdim=True).clamp(min=1)
-
-
 class Likeness:
     """The regression of tags [N, C] on the embeddings of whole images, which also predicts the tags of tiles.
 

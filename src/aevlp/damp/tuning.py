@@ -26,7 +26,7 @@ THRESHOLDS = (0.002, 0.005, 0.01, 0.02, 0.03, *(round(0.025 * step, 3) for step 
 TOP_KS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48)
 FRACTIONS = tuple(round(0.05 * step, 2) for step in range(17))
 TAKEN = 0.02  # share of the positives that may become negative
-BETA2 = 0.5**2  # of F0.5
+BETA = 0.5  # of F0.5
 BATCH = 256  # images
 
 
@@ -99,13 +99,14 @@ def tune_estimated(
     """Return the best setting by the observed labels [N, C] alone, which `sample` must not contain."""
     search = _Search(sample, before)
     counted = np.broadcast_to(informative_rows(observed)[:, None], observed.shape)
-    mass = estimated_positive_weight(observed, lambda mass: search.found(search.best(mass, counted)), expected_positives)
+    mass = estimated_positive_weight(observed, lambda mass: search.found(search.widest(mass, counted)), expected_positives)
     return search.run(mass, counted, "estimated")
 
 
 class _Tried(NamedTuple):
     setting: DampSettings
     f_half: float
+    f_one: float
 
 
 def _best(tried: Sequence[_Tried]) -> DampSettings:
@@ -113,9 +114,9 @@ def _best(tried: Sequence[_Tried]) -> DampSettings:
     return max(tried, key=lambda one: one.f_half).setting
 
 
-def _f_half(hits: Floats | float, claims: Floats | float, wanted: float) -> Floats:
-    """Return (1 + b^2) hits / (claims + b^2 wanted) with b = 0.5; 0 where there is nothing."""
-    found: Floats = (1 + BETA2) * np.asarray(hits) / np.maximum(np.asarray(claims) + BETA2 * wanted, 1e-9)
+def _f_score(hits: Floats | float, claims: Floats | float, wanted: float, beta: float) -> Floats:
+    """Return (1 + beta^2) hits / (claims + beta^2 wanted); 0 where there is nothing."""
+    found: Floats = (1 + beta**2) * np.asarray(hits) / np.maximum(np.asarray(claims) + beta**2 * wanted, 1e-9)
     return found
 
 
@@ -145,9 +146,10 @@ class _Search:
 
         return Tuning(basis, self.count, evaluated(self.before), evaluated(chosen), tuple(map(evaluated, shown)))
 
-    def best(self, mass: Floats, counted: Flags) -> DampSettings:
-        """Return the best setting."""
-        return _best([one for temperature in TEMPERATURES for one in self._all_at(temperature, mass, counted)])
+    def widest(self, mass: Floats, counted: Flags) -> DampSettings:
+        """Return the setting with the best F1: it finds enough to count the labels of an image by."""
+        tried = (one for temperature in TEMPERATURES for one in self._all_at(temperature, mass, counted))
+        return max(tried, key=lambda one: one.f_one).setting
 
     def _all_at(self, temperature: float, mass: Floats, counted: Flags) -> Iterator[_Tried]:
         """Yield every setting with this temperature."""
@@ -162,8 +164,9 @@ class _Search:
             is_in = ranks < k
             claims = np.concatenate([[0], np.cumsum(counts & is_in)])[ends]
             hits = np.minimum(np.concatenate([[0.0], np.cumsum(masses * is_in)])[ends], claims)
-            for threshold, f_half in zip(THRESHOLDS, _f_half(hits, claims, float(mass.sum())), strict=True):
-                yield _Tried(DampSettings(temperature, threshold, k, fraction), float(f_half))
+            f_half, f_one = (_f_score(hits, claims, float(mass.sum()), beta) for beta in (BETA, 1.0))
+            for at, threshold in enumerate(THRESHOLDS):
+                yield _Tried(DampSettings(temperature, threshold, k, fraction), float(f_half[at]), float(f_one[at]))
 
     def _fraction(self, temperature: float, mass: Floats) -> float:
         """Return the share of negatives that was set or, if it includes more than a few positives, the largest that does not."""
@@ -190,6 +193,6 @@ class _Search:
         return Figures(
             precision=hits / claims if claims else 0.0,
             recall=hits / wanted if wanted else 0.0,
-            f_half=float(_f_half(hits, claims, wanted)),
+            f_half=float(_f_score(hits, claims, wanted, BETA)),
             negatives_wrong=wrong / wanted if wanted else 0.0,
         )

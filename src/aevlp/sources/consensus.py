@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("aevlp")
 
 
+def tag_shares(observed: Tensor) -> Tensor:
+    """Return the share [N, C] of each observed positive in its image's tags; observed is [N, C] in {1, 0, -1}."""
+    positive = observed == 1
+    return positive.double() / positive.sum(1, keepdim=True).clamp(min=1)
+
+
 @register_source("consensus", DampOptions, yields="soft", asks_teacher=True, wants_expected_positives=True)
 class Consensus(Damp):
     """Soft labels from opinions that were not told an image's tag, weighted by how well they predict it.
@@ -41,8 +47,6 @@ class Consensus(Damp):
     """
 
     def __init__(self, context: SourceContext, options: Any) -> None:
-        from aevlp.damp.likeness import tag_shares
-
         super().__init__(context, options)
         self.tags = tag_shares(self.observed)
         self.opinions: dict[str, Doubles] = {}
@@ -70,7 +74,6 @@ class Consensus(Damp):
         if self.trust:
             return
         from accelerate.utils import broadcast
-        from torch import from_numpy
 
         from aevlp.damp.agreement import TagRegression, opinion, soft_labels
 
@@ -80,7 +83,7 @@ class Consensus(Damp):
         self.opinions = {}  # no longer needed: three tables of the whole set
         log.info("consensus: weights %s", ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items()))
         assert context.expected_positives is not None
-        table = from_numpy(soft_labels(z, self.observed.numpy(), context.expected_positives)).float()
+        table = self.tags.new_tensor(soft_labels(z, self.observed.numpy(), context.expected_positives)).float()
         # Machines may differ in the last digits of a fit: all processes take the first one's labels.
         self.table = broadcast(table.to(self.context.accelerator.device)).cpu()
 

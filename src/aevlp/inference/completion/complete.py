@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
-from aevlp.damp.likeness import Likeness, tag_shares
+from aevlp.damp.likeness import Likeness
 from aevlp.damp.options import DampOptions
 from aevlp.data.annotations import WHOLE_IMAGE
 from aevlp.data.dataset import Dataset, Labels, Split, evenly_spread
@@ -36,6 +36,7 @@ from aevlp.inference.completion.fusion import (
 from aevlp.inference.completion.result import Completion, Proposals
 from aevlp.inference.options import LabelOptions
 from aevlp.models.model_folder import load_classifier
+from aevlp.sources.consensus import tag_shares
 from aevlp.sources.damp import Damp
 from aevlp.store.location import store_root
 from aevlp.training.evaluate import probabilities
