@@ -56,7 +56,7 @@ Claim = MeasuredClaim | ExpectedClaim
 
 @dataclass(frozen=True)
 class AbsentClaim:
-    """What is known about the proposed absences."""
+    """The cost of the proposed absences and, where it is measured, their precision."""
 
     lost: Interval | float
     """Share of the labels to find that is lost among them: measured, or the share of the observed labels that look like them."""

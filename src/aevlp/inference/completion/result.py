@@ -79,7 +79,7 @@ class Completion:
     claim: Claim | str
     """Precision and recall of the new labels, measured or expected; or the reason why nothing can be said about them."""
     absences: AbsentClaim | None
-    """Share of the labels to find that is lost among the proposed absences, and their precision; None: there are none."""
+    """The labels that are lost among the proposed absences, and their precision; None: no label is known to judge them by."""
     file: Path
     """The file that the records are written to."""
     warnings: tuple[str, ...] = ()
