@@ -1,9 +1,13 @@
 """Commands as a user types them, in this process (quick) or in one of their own."""
 
+import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from aevlp.cli.main import main
 
@@ -42,3 +46,14 @@ def start(*words: object, processes: int = 1, program: Sequence[object] = ("-m",
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"] if processes > 1 else []
     command = [sys.executable, *launcher, *map(str, program), *map(str, words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def result_of(run: Path) -> dict[str, Any]:
+    """The figures of a finished run."""
+    found: dict[str, Any] = json.loads((run / "result.json").read_text())
+    return found
+
+
+def weights_of(run: Path) -> str:
+    """A digest of the trained weights."""
+    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()

@@ -16,14 +16,10 @@ from aevlp import load
 from aevlp.core.errors import UserError
 from aevlp.data.images import pixels_of
 from aevlp.models.model_folder import load_classifier
-from tests.cli.run import aevlp, refused, start
+from tests.cli.run import aevlp, refused, result_of, start
 from tests.colours import COLOURS, write_backbone
 
 LINEAR = ["--train.mode", "linear", "--train.head_learning_rate", "0.03", "--train.batch_size", "8"]
-
-
-def result_of(run):
-    return json.loads((run / "result.json").read_text())
 
 
 def config_of(run):

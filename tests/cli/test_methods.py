@@ -1,7 +1,6 @@
 """Every method through the commands a user types: what there is, what belongs to which, and that it trains."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ import torch
 from aevlp.config.catalogue import page
 from aevlp.config.methods import METHODS
 from aevlp.config.recipe import read_recipe, recipe_file
-from tests.cli.run import aevlp, refused
+from tests.cli.run import aevlp, refused, result_of
 from tests.colours import write_world
 from tests.conftest import REPOSITORY
 
@@ -26,10 +25,6 @@ COMBINED = [
 ]
 BOOSTED = ["boostlu+aevlp", "boostlu+gpr+random", "latent+an"]
 TEACHER = ["--teacher", "tests.colours:teacher"]
-
-
-def result_of(run: Path) -> dict:
-    return json.loads((run / "result.json").read_text())
 
 
 @pytest.mark.parametrize("method", [*METHODS, *COMBINED, *BOOSTED])

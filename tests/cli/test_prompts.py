@@ -6,7 +6,6 @@ import pytest
 
 from aevlp.config.recipe import read_recipe
 from tests.cli.run import aevlp, refused
-from tests.cli.test_train import passes  # noqa: F401
 from tests.colours import COLOURS
 
 
@@ -29,7 +28,7 @@ def test_a_table_of_the_usual_prompts_changes_nothing_and_another_one_costs_no_t
     small,
     table,
     tmp_path,
-    passes,  # noqa: F811
+    passes,
 ):
     words = ["train", world, *small, "--epochs", "1"]
     assert aevlp(capsys, *words, "--out", tmp_path / "bare").code == 0

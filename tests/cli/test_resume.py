@@ -1,5 +1,4 @@
 import errno
-import hashlib
 import json
 import resource
 import shutil
@@ -16,7 +15,7 @@ import torch
 
 from aevlp.training import loop
 from tests.cli.killed import MOMENTS
-from tests.cli.run import aevlp, refused, start
+from tests.cli.run import aevlp, refused, start, weights_of
 from tests.colours import write_world
 
 
@@ -27,10 +26,6 @@ def uninterrupted(world, small, tmp_path_factory) -> Path:
     done = subprocess.run([sys.executable, "-m", "aevlp", *map(str, words)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return run
-
-
-def weights_of(run: Path) -> str:
-    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
 
 
 def assert_same(run: Path, other: Path) -> None:

@@ -14,7 +14,7 @@ from aevlp.config.run_options import ThresholdOptions
 from aevlp.data import prepare, read
 from aevlp.data.dataset import complete_split
 from aevlp.training.thresholds import fit_thresholds, read_thresholds
-from tests.cli.run import aevlp, refused
+from tests.cli.run import aevlp, refused, result_of
 from tests.colours import COLOURS, write_world
 
 NAMES = list(COLOURS)
@@ -51,10 +51,6 @@ def run(complete, tmp_path) -> Path:
 
 def file_of(run: Path) -> dict:
     return json.loads((run / "thresholds.json").read_text())
-
-
-def result_of(run: Path) -> dict:
-    return json.loads((run / "result.json").read_text())
 
 
 def probabilities(capsys, run, world, split, file) -> np.ndarray:

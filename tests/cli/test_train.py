@@ -1,37 +1,13 @@
 import csv
-import hashlib
 import json
 
 import pytest
 import yaml
 from PIL import Image
 
-from aevlp.damp.scoring import Scorer
 from aevlp.training.run_folder import RunFolder
-from tests.cli.run import aevlp, refused
+from tests.cli.run import aevlp, refused, result_of, weights_of
 from tests.colours import COLOURS, write_world
-
-
-@pytest.fixture
-def passes(monkeypatch) -> list[int]:
-    """Grows by one with every forward pass of the teacher's image encoder."""
-    seen: list[int] = []
-    encode = Scorer._encode
-
-    def counted(self, batch, images):
-        seen.append(len(batch))
-        return encode(self, batch, images)
-
-    monkeypatch.setattr(Scorer, "_encode", counted)
-    return seen
-
-
-def result_of(run) -> dict:
-    return json.loads((run / "result.json").read_text())
-
-
-def weights_of(run) -> str:
-    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
 
 
 def test_a_run_folder_holds_what_the_contract_says(capsys, world, small, tmp_path):
@@ -116,70 +92,6 @@ def test_config_is_reusable_as_a_recipe(capsys, world, small, tmp_path):
     assert one == two
     assert one["damp"]["top_k"] == 2
     assert weights_of(tmp_path / "one") == weights_of(tmp_path / "two")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        ["--method", "gpr+damp", "--loss.w1", "9"],
-        ["--damp.global_threshold", "0.3"],
-        ["--damp.temperature", "0.5"],
-        ["--teacher.prompt", "something {} in it"],
-        ["--seed", "3"],
-        ["--damp.noise", "false"],
-        ["--damp.negative_fraction", "0"],
-    ],
-)
-def test_a_second_run_makes_no_teacher_pass(capsys, world, small, tmp_path, passes, change):
-    aevlp(capsys, "train", world, "--out", tmp_path / "one", *small)
-    assert len(passes) > 0
-    passes.clear()
-    answer = aevlp(capsys, "train", world, "--out", tmp_path / "two", *small, *change)
-    assert answer.code == 0, answer.err
-    assert passes == []
-    assert "no teacher pass" in answer.err
-    assert "no teacher pass" in (tmp_path / "two" / "log.txt").read_text()
-
-
-@pytest.mark.parametrize(
-    "change", [["--damp.seed", "1"], ["--damp.grid", "3"], ["--damp.overlap", "0"], ["--damp.augment", "false"]]
-)
-def test_other_views_are_scored_anew(capsys, world, small, tmp_path, passes, change):
-    aevlp(capsys, "score", world, *small)
-    first = len(passes)
-    aevlp(capsys, "score", world, *small, *change)
-    assert len(passes) > first
-
-
-def test_score_fills_the_store_that_train_reads(capsys, world, small, tmp_path, passes):
-    assert aevlp(capsys, "score", world, *small).code == 0
-    passes.clear()
-    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *small).code == 0
-    assert passes == []
-
-
-def test_fewer_draws_than_epochs_are_recombined(capsys, world, small, tmp_path, passes):
-    aevlp(capsys, "score", world, *small, "--damp.draws", "1")
-    splits = [row["split"] for row in csv.DictReader((world / "labels.csv").open())]
-    val = round(0.2 * splits.count("train"))
-    images = {"train": splits.count("train") - val, "val": val}
-    assert sum(passes) == images["train"] + images["val"]
-    passes.clear()
-    words = [*small, "--method", "aevlp", "--damp.draws", "2"]
-    assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *words).code == 0
-    assert sum(passes) == images["train"]  # the second draw; one of the validation images is enough
-    assert result_of(tmp_path / "run")["pseudo_labels"]["recall"] > 0
-
-
-def test_without_a_store_nothing_is_kept_and_labels_are_the_same(capsys, world, small, tmp_path):
-    aevlp(capsys, "train", world, "--out", tmp_path / "one", *small, "--store", "none")
-    assert not (tmp_path / "cache").exists()
-    aevlp(capsys, "train", world, "--out", tmp_path / "two", *small)
-    assert weights_of(tmp_path / "one") == weights_of(tmp_path / "two")
-    assert (tmp_path / "cache").exists()
-    (tmp_path / "three").mkdir()
-    aevlp(capsys, "train", world, "--out", tmp_path / "three", *small, "--store", tmp_path / "elsewhere")
-    assert list((tmp_path / "elsewhere").glob("*/manifest.json"))
 
 
 @pytest.mark.parametrize("method", ["full", "an", "gr", "gpr+none"])

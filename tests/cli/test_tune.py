@@ -1,8 +1,6 @@
 """DAMP's settings chosen before training: by `aevlp tune` for a recipe, or by `aevlp train --damp.tune`."""
 
 import csv
-import hashlib
-import json
 import re
 import signal
 import subprocess
@@ -15,7 +13,7 @@ from PIL import Image
 
 from aevlp.damp.scoring import Scorer
 from aevlp.sources.damp import Damp
-from tests.cli.run import aevlp, refused
+from tests.cli.run import aevlp, refused, result_of, weights_of
 from tests.colours import write_world
 
 CHOSEN = ("temperature", "global_threshold", "top_k", "negative_fraction")
@@ -45,14 +43,6 @@ def passes(monkeypatch) -> list[int]:
 @pytest.fixture(scope="module")
 def larger(tmp_path_factory) -> Path:
     return write_world(tmp_path_factory.mktemp("larger") / "world [1]", train=100)
-
-
-def result_of(run: Path) -> dict:
-    return json.loads((run / "result.json").read_text())
-
-
-def weights_of(run: Path) -> str:
-    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
 
 
 def damp_of(file: Path) -> dict:

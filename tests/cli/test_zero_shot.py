@@ -13,7 +13,7 @@ import aevlp as package
 from aevlp.core.errors import UserError
 from aevlp.damp.views import ViewSettings, views
 from aevlp.data.fingerprint import digests
-from tests.cli.run import aevlp, refused
+from tests.cli.run import aevlp, refused, result_of
 from tests.colours import COLOURS, ColourTeacher, teacher
 
 METHODS = ["zero-shot", "zero-shot-views"]
@@ -28,10 +28,6 @@ def asking(tmp_path_factory) -> list[str]:
         *("--observe", "single", "--device", "cpu", "--teacher", "tests.colours:teacher", "--damp.draws", "2"),
         *("--damp.temperature", str(TEMPERATURE), "--store", str(store)),
     ]
-
-
-def result_of(run: Path) -> dict:
-    return json.loads((run / "result.json").read_text())
 
 
 def rows_of(file: Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,17 @@
+import pytest
+
+from aevlp.damp.scoring import Scorer
+
+
+@pytest.fixture
+def passes(monkeypatch) -> list[int]:
+    """Grows by one with every forward pass of the teacher's image encoder."""
+    seen: list[int] = []
+    encode = Scorer._encode
+
+    def counted(self, batch, images):
+        seen.append(len(batch))
+        return encode(self, batch, images)
+
+    monkeypatch.setattr(Scorer, "_encode", counted)
+    return seen
