@@ -89,6 +89,7 @@ def test_the_first_opinion_speaks_for_classes_that_are_never_the_tag():
     chosen = np.stack([rng.multinomial(1, row / row.sum()) for row in np.exp(z[:, :4])])
     tags = np.hstack([chosen, np.zeros((4000, 2))])
     others = np.hstack([z[:, :4], np.full((4000, 2), -9.0)]) + rng.normal(size=z.shape) / 2
+    others += 5 * rng.normal(size=(4000, 1))  # what is the same for all classes of an image says nothing
     found, weights = agreed_log_odds([z / 2, others], tags)
     assert len(weights) == 2
     odds = found[:, 4:] - np.log(np.exp(found[:, :4]).sum(1, keepdims=True))
