@@ -90,3 +90,28 @@ def test_check_says_what_can_be_done(capsys, untagged):
     assert f"classes without an example to train on (1): {UNTAGGED}" in answer.out
     assert "methods without one need --classes-without-examples drop" in answer.out
     assert UNTAGGED in refused(capsys, "check", untagged, "--classes-without-examples", "stop")
+
+
+@pytest.fixture
+def tagless(tmp_path):
+    """A world without a tag on its training images, and with fully labelled ones for validation."""
+    folder = write_world(tmp_path / "tagless", train=90)
+    header, *rows = (folder / "labels.csv").read_text().splitlines()
+    train = [row.split(",")[0] for row in rows if row.endswith(",train")]
+    changed = [row.replace(",train", ",val") for row in rows if row.split(",")[0] in train[60:]]
+    changed += [row for row in rows if not row.endswith(",train")] + [f"{name},,train" for name in train[:60]]
+    (folder / "labels.csv").write_text("\n".join([header, *changed]) + "\n")
+    return folder
+
+
+def test_without_any_tag_the_teacher_and_the_images_that_look_alike_are_enough(capsys, tagless, taught, tmp_path):
+    answer, result = train(capsys, tagless, tmp_path / "run", *taught, "--epochs", "30")
+    assert "none of the 60 training images has a label; they are learnt from the teacher's labels alone" in answer.err
+    assert [result["chosen"][f"consensus.{name}"] for name in ("teacher", "likeness", "backbone")] == [0.7, 0.7, 0.7]
+    assert result["baselines"]["model"] > 1.3 * result["baselines"]["chance"]
+
+
+@pytest.mark.parametrize("words", [["--method", "an"], ["--classes-without-examples", "stop"]])
+def test_without_any_tag_nobody_else_can_teach(capsys, tagless, options, tmp_path, words):
+    message = refused(capsys, "train", tagless, "--out", tmp_path / "run", *options, *words)
+    assert "none of the 60 training images has a label; tag some of them, or give a split 'val' with labels" in message

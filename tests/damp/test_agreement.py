@@ -105,9 +105,9 @@ def test_the_first_opinion_speaks_for_classes_that_are_never_the_tag():
     assert weights == pytest.approx(same)
 
 
-def test_without_a_tag_the_first_opinion_counts():
+def test_without_a_tag_all_opinions_count_alike():
     fitted = fit_agreement([np.zeros((4, 3)), np.ones((4, 3))], np.zeros((4, 3)))
-    assert fitted.weights.tolist() == [1, 0]
+    assert fitted.weights[0] == fitted.weights[1] > 0
     assert fitted.offsets.tolist() == [0, 0, 0]
 
 

@@ -237,8 +237,12 @@ def test_examples_can_be_required() -> None:
         "add examples, leave these classes out with --classes-without-examples drop, "
         "or give a split 'val' if none is to be held out of 'train'"
     )
+    require_examples(with_examples_of(), "teacher", asks_teacher=True)  # its validation images have labels
     with pytest.raises(UserError, match="none of the 5 training images has a label"):
-        require_examples(with_examples_of(), "teacher", asks_teacher=True)
+        require_examples(with_examples_of(), "teacher", asks_teacher=False)
+    tagless = prepare(table(random_labels(6, (-1, 0)), ("train",) * 6))
+    with pytest.raises(UserError, match="none of the 5 training images has a label"):
+        require_examples(tagless, "teacher", asks_teacher=True)
 
 
 def test_classes_can_be_left_out_with_all_that_is_known_of_them() -> None:

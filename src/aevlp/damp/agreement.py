@@ -19,6 +19,7 @@ from aevlp.data.regression import positive_weight_by_scores
 
 Doubles = NDArray[np.float64]
 RIDGE = 1.0  # penalty, in units of the mean variance of a feature
+UNTAGGED_WEIGHT = 0.7  # of each opinion where no tag can tell them apart
 OFFSET_PENALTY = 1.0  # on a class's own offset, squared; with few tags it stays near 0
 FITTED_ON = 10_000  # images at most
 FEWEST_TO_FIND = 0.01  # labels per image: where nearly all are known, the rest is not certain
@@ -88,12 +89,12 @@ class Agreement:
 def fit_agreement(opinions: Sequence[Doubles], tags: Doubles) -> Agreement:
     """Fit weights >= 0 and offsets to tags [N, C], whose rows sum to 1 or, without a tag, to 0; opinions are [N, C] each.
 
-    Without any tag, the first opinion alone counts.
+    Without any tag, all opinions count alike.
     """
     count, classes = len(opinions), tags.shape[1]
     rows = np.flatnonzero(tags.any(1))
     if not len(rows):
-        return Agreement(np.eye(count)[0], np.zeros(classes))
+        return Agreement(np.full(count, UNTAGGED_WEIGHT), np.zeros(classes))
     rows = rows[evenly_spread(len(rows), FITTED_ON)]
     x, y = np.stack([opinion[rows] for opinion in opinions]), tags[rows]
 

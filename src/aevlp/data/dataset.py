@@ -293,11 +293,14 @@ def require_examples(dataset: Dataset, choice: WithoutExamples = "stop", *, asks
     without = dataset.classes_without_positive()
     if not without:
         return
-    if len(without) == len(dataset.classes):
-        raise UserError(
-            f"{dataset.train.root}: none of the {len(dataset.train.names)} training images has a label; tag some of them"
-        )
     what = f"{len(without)} of {len(dataset.classes)} classes have no example"
+    if len(without) == len(dataset.classes):
+        what = f"none of the {len(dataset.train.names)} training images has a label"
+        if choice != "teacher" or not asks_teacher or not (dataset.val.observed == 1).any():
+            raise UserError(
+                f"{dataset.train.root}: {what}; tag some of them, or give a split 'val' with labels and train with a method that "
+                "asks a teacher"
+            )
     if choice == "teacher" and asks_teacher:
         log.warning("%s; they are learnt from the teacher's labels alone: %s", what, first_few(without, 10))
         return

@@ -10,9 +10,10 @@ An observed tag is a fair draw from its image's labels. None of these opinions a
 
 The regressions predict an image without its own tag (leave-one-out, in closed form). Weights w >= 0 and an offset b for each
 class make the tags most likely: P(tag = c) = softmax_c(z), z_c = sum_k w_k opinion_k,c + b_c. An opinion that knows nothing gets
-no weight. The teacher alone speaks for a class that is no image's tag. By the same log-odds, an unknown label is there with
-probability sigmoid(z - t). The shift t makes the expected number of labels to find what it should be: m for each image, less the
-observed ones.
+no weight. The teacher alone speaks for a class that is no image's tag. If no image has a tag, the class that the teacher finds
+most likely takes the tag's place in the regressions, and all opinions weigh the same. By the same log-odds, an unknown label is
+there with probability sigmoid(z - t). The shift t makes the expected number of labels to find what it should be: m for each
+image, less the observed ones.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Consensus(Damp):
     def __init__(self, context: SourceContext, options: Any) -> None:
         super().__init__(context, options)
         self.tags = tag_shares(self.observed)
+        self.examples = self.tags  # of the regressions
         self.opinions: dict[str, Doubles] = {}
         self.trust: dict[str, float] = {}  # opinion -> its weight; none before the first epoch
 
@@ -59,7 +61,10 @@ class Consensus(Damp):
             from aevlp.damp.agreement import opinion
             from aevlp.damp.likeness import Likeness
 
-            teacher, likeness = self.scores(self.context.split), Likeness(self.views, self.tags).of_fitted()
+            teacher = self.scores(self.context.split)
+            if not self.tags.any():
+                self.examples = tag_shares(teacher == teacher.amax(1, keepdim=True))
+            likeness = Likeness(self.views, self.examples).of_fitted()
             self.opinions = {"teacher": opinion(teacher), "likeness": opinion(likeness)}
 
     def evidence(self) -> Tensor:
@@ -78,7 +83,7 @@ class Consensus(Damp):
         from aevlp.damp.agreement import TagRegression, opinion, soft_labels
 
         features = context.features()
-        self.opinions["backbone"] = opinion(TagRegression(features, self.tags).of_fitted(features, self.tags))
+        self.opinions["backbone"] = opinion(TagRegression(features, self.examples).of_fitted(features, self.examples))
         z, self.trust = self._agreement()
         self.opinions = {}  # no longer needed: three tables of the whole set
         log.info("consensus: weights %s", ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items()))
