@@ -38,6 +38,14 @@ def test_a_name_too_long_for_a_file_is_refused(capsys, world, small, tmp_path, o
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("words", [["train"], ["train", "--dry-run"], ["compare", "--methods", "an,gr"]])
+def test_features_that_are_not_there_are_refused_before_an_image_is_read(capsys, monkeypatch, world, tmp_path, words):
+    monkeypatch.setattr("aevlp.data.load.examine", lambda *_: pytest.fail("images are read"))
+    command, *options = words
+    message = refused(capsys, command, world, "--features", tmp_path / "gone.npz", "--out", tmp_path / "run", *options)
+    assert message.endswith(f"--features {tmp_path / 'gone.npz'}: no such file; check the path")
+
+
 def test_a_path_that_may_not_be_looked_at_is_refused(capsys, monkeypatch, world, small, tmp_path):
     """As root, who runs tests now and then, everything may be looked at."""
 

@@ -78,9 +78,13 @@ def test_what_is_there_is_no_pattern(photos):
     assert list(image_names(["photos/x[1]/*.jpg"])) == ["photos/x[1]/a[1].jpg"]
 
 
-def test_links_to_folders_are_followed_by_name_only(photos):
+def test_links_to_folders_are_followed_but_not_in_a_circle(photos, tmp_path):
     (photos / "a" / "round").symlink_to(photos)
     assert list(image_names(["photos"])) == [f"photos/{name}" for name in ALL]
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "9.jpg").touch()
+    (photos / "linked").symlink_to(tmp_path / "elsewhere")
+    assert list(image_names(["photos"])) == [f"photos/{name}" for name in [*ALL, "linked/9.jpg"]]
     assert list(image_names(["photos/a/round/*.jpg"])) == ["photos/a/round/c.jpg", "photos/a/round/z.jpg"]
     assert "photos/a/round/c.jpg" in list(image_names(["photos/a/r*/*.jpg"]))
 

@@ -37,15 +37,23 @@ def images_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
 
 
+def folders_below(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
+    """Yield the folder itself and the visible folders inside at any depth, sorted by name.
+
+    Links are followed, except one to a folder that it lies in: `above` are the folders on the way here.
+    """
+    status = folder.stat()
+    if (here := (status.st_dev, status.st_ino)) not in above:
+        yield folder
+        for inner in folders_in(folder):
+            yield from folders_below(inner, above | {here})
+
+
 def images_below(folder: Path) -> Iterator[Path]:
     """Yield the images inside at any depth, in no particular order."""
-
-    def fail(error: OSError) -> None:
-        raise error  # by default, `os.walk` silently skips a folder that it may not read
-
-    for place, folders, files in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not is_hidden(name)]
-        yield from (Path(place, name) for name in files if is_image(name))
+    for place in folders_below(folder):
+        with os.scandir(place) as entries:
+            yield from [place / entry.name for entry in entries if is_image(entry.name) and not entry.is_dir()]
 
 
 def has_images(folder: Path) -> bool:

@@ -128,6 +128,8 @@ def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
 
 def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mapping[str, Any]]], data: Path, out: Path) -> None:
     """Refuse an image set that cannot be trained on, prompts or features of other images, and results of another set."""
+    for model in dict.fromkeys(trial.config.model for trial in waiting):
+        model.require_features()
     for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):
         dataset = load(data, options, store_root(store))
         configs = [trial.config for trial in waiting if (trial.config.data, trial.config.run.store) == (options, store)]

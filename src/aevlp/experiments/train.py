@@ -22,6 +22,7 @@ log = logging.getLogger("aevlp")
 def estimate_run(config: Config, data_path: Path) -> list[str]:
     """Return an estimate of a training's work, in lines; nothing is written but the embeddings of a sample, into the store."""
     root = store_root(config.run.store)
+    config.model.require_features()
     data = load(data_path, config.data, root)
     require_examples(data, config.data.classes_without_examples, asks_teacher=config.method.source.asks_teacher)
 
@@ -57,6 +58,7 @@ def train_run(
         folder.check_free(overwrite=overwrite)
     data = None
     if done is None:
+        config.model.require_features()  # before all images are read
         data = load(data_path, config.data, store_root(config.run.store))
         require_examples(data, config.data.classes_without_examples, asks_teacher=config.method.source.asks_teacher)
 

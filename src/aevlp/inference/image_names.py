@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from aevlp.core.errors import UserError
-from aevlp.data.files import is_hidden, is_image
+from aevlp.data.files import folders_below, folders_in, is_image
 from aevlp.data.readers import table
 
 STANDARD_INPUT = "-"
@@ -75,7 +75,7 @@ def _matching(folder: Path, parts: Sequence[str]) -> Iterator[str]:
     """Yield the images below `folder` that match the parts of a pattern, sorted within each folder."""
     first, rest = parts[0], parts[1:]
     if first == ANY_DEPTH:
-        for inner in _tree(folder):
+        for inner in folders_below(folder):
             yield from _matching(inner, rest or ("*",))
     elif not rest:
         yield from (str(folder / name) for name in _images(folder) if name == first or fnmatch(name, first))
@@ -83,25 +83,12 @@ def _matching(folder: Path, parts: Sequence[str]) -> Iterator[str]:
         if (folder / first).is_dir():
             yield from _matching(folder / first, rest)
     else:
-        for name in _folders(folder, links=True):
-            if fnmatch(name, first):
-                yield from _matching(folder / name, rest)
-
-
-def _tree(folder: Path) -> Iterator[Path]:
-    """Yield the folder and its subfolders at any depth. Links are not followed: they could form a cycle."""
-    yield folder
-    for name in _folders(folder, links=False):
-        yield from _tree(folder / name)
+        for inner in folders_in(folder):
+            if fnmatch(inner.name, first):
+                yield from _matching(inner, rest)
 
 
 def _images(folder: Path) -> list[str]:
     """Return the names of the images directly inside, sorted."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if is_image(entry.name) and not entry.is_dir())
-
-
-def _folders(folder: Path, *, links: bool) -> list[str]:
-    """Return the names of the visible folders directly inside, sorted."""
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=links) and not is_hidden(entry.name))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from aevlp.core.errors import require
+from aevlp.core.errors import UserError, require
 from aevlp.core.options import AtLeast, Options
 from aevlp.models.image_settings import IMAGE_SIZES
 from aevlp.models.prompts import settled_table
@@ -50,3 +50,8 @@ class ModelOptions(Options, section="model"):
         super().__post_init__()
         if self.features is not None:  # a run records it so, and it is found from another folder too
             object.__setattr__(self, "features", str(Path(self.features).expanduser().absolute()))
+
+    def require_features(self) -> None:
+        """Refuse features that are not there."""
+        if self.features is not None and not Path(self.features).is_file():
+            raise UserError(f"--features {self.features}: no such file; check the path")

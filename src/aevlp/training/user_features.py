@@ -1,5 +1,6 @@
 """Features that a user brings, a .npz with a row per image; and the inputs of a trained classifier, images or features."""
 
+import logging
 import os
 import zipfile
 from collections import Counter
@@ -17,7 +18,9 @@ from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.training.inputs import FeatureRows, InputFactory, as_files
 
+log = logging.getLogger("aevlp")
 FEATURES, IMAGES, FLIPPED = "features", "images", "flipped"
+SPLIT_FOLDERS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 HOW = "write it with numpy.savez(FILE, features=..., images=...)"
 Values = npt.NDArray[np.floating]
 
@@ -25,7 +28,8 @@ Values = npt.NDArray[np.floating]
 class UserFeatures:
     """Rows of features by the names of their images.
 
-    A name is the one that the image set has, relative to it; or a file name alone, where no two images share one.
+    A name is the one that the image set has, relative to it. Where no two images share a file name, the file name decides, and
+    a warning says so if the folders differ.
     """
 
     def __init__(self, file: str, *, called: str = "--features ") -> None:
@@ -73,7 +77,7 @@ class UserFeatures:
         if any(name not in table for name in keys) and self._rows_by_file_name is not None and _by_file_name(keys) is not None:
             table, keys = self._rows_by_file_name, [PurePosixPath(name).name for name in keys]
         missing = [
-            name for name, key in zip(names, keys, strict=True) if key not in table or not _may_be(name, self.names[table[key]])
+            name for name, key in zip(names, keys, strict=True) if key not in table or _other_split(name, self.names[table[key]])
         ]
         if missing:
             where = f" of the split '{split}'" if split else ""
@@ -81,7 +85,13 @@ class UserFeatures:
                 f"no features for {len(missing)} of {len(names)} images{where} ({first_few(missing)}), while it has rows such as "
                 f"'{self.names[0]}'; compute them, or give the images the names that they have in the image set"
             )
-        return np.array([table[key] for key in keys], dtype=np.intp)
+        rows = np.array([table[key] for key in keys], dtype=np.intp)
+        pairs = ((name, self.names[row]) for name, row in zip(names, rows, strict=True))
+        if other := next((pair for pair in pairs if not _is_end(*pair)), None):
+            log.warning(
+                "%s%s: matched by file name alone, such as '%s' for the image '%s'", self._called, self.file, *other[::-1]
+            )
+        return rows
 
     def values(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
         """Return the features of these rows, float32 [rows, D]."""
@@ -150,12 +160,20 @@ def _by_file_name(names: Sequence[str]) -> dict[str, int] | None:
     return found if len(found) == len(names) else None
 
 
-def _may_be(name: str, other: str) -> bool:
-    """Return whether two names may be of one image: the shorter path is the end of the longer."""
+def _is_end(name: str, other: str) -> bool:
+    """Return whether the shorter of two paths is the end of the longer."""
     if name == other:
         return True
     ends = PurePosixPath(name).parts[::-1], PurePosixPath(other).parts[::-1]
     return all(one == two for one, two in zip(*ends, strict=False))
+
+
+def _other_split(name: str, other: str) -> bool:
+    """Return whether two paths name different splits; their images may be numbered alike."""
+    if name == other:
+        return False
+    splits = [{part.lower() for part in PurePosixPath(path).parts[:-1]} & SPLIT_FOLDERS for path in (name, other)]
+    return bool(splits[0] and splits[1] and splits[0] != splits[1])
 
 
 def _shape(array: npt.NDArray[np.generic]) -> str:

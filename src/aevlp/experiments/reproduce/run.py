@@ -44,6 +44,7 @@ def run_target(request: ReproduceRequest) -> tuple[str, Sheet]:
     if not trials:
         raise UserError(f"{request.target.name}: none of its rows can be trained ({planned[0].skipped})")
     config = trials[0].config
+    config.model.require_features()
     if request.data is None:
         mark_folder(request)  # before the world is drawn into it
         ensure_world(request.image_set, config.engine, **(QUICK_WORLD if request.quick else {}))
