@@ -147,6 +147,15 @@ def test_a_report_needs_no_torch(trained, tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_sweep_without_reports_has_none_of_its_own(capsys, world, plain, tmp_path):
+    answer = aevlp(
+        capsys, "compare", world, "--out", tmp_path / "sweep", *plain, "--methods", "an", "--epochs", "1"
+    )  # `plain`: none
+    assert answer.code == 0, answer.err
+    assert "report.html" not in answer.out
+    assert not list((tmp_path / "sweep").rglob("report.html"))
+
+
 def test_a_sweep_leaves_a_report_that_leads_to_those_of_its_runs(capsys, world, plain, tmp_path):
     out = tmp_path / "sweep"
     words = ["compare", world, "--out", out, *plain, "--methods", "an,gr", "--seeds", "2", "--epochs", "1", "--report", "true"]

@@ -41,11 +41,12 @@ def compare(argv: Sequence[str]) -> None:
     options = CompareOptions(**{key: value for key, value in vars(given).items() if key in ("seeds", "jobs")})
     trials = sweep.trials(options.seeds)
 
-    from aevlp.experiments.compare import RESULTS, check_sweep_folder, run_sweep
+    from aevlp.experiments.compare import RESULTS, check_sweep_folder, run_sweep, wants_report
 
     check_sweep_folder(given.out, trials)
     outcomes = run_sweep(sweep, trials, given.data, given.out, jobs=options.jobs)
-    caption = f"every run: {given.out / RESULTS}; report: {given.out / 'report.html'}"
+    report = f"; report: {given.out / 'report.html'}" if wants_report(trials) else ""
+    caption = f"every run: {given.out / RESULTS}{report}"
     print_outcomes(sweep, outcomes, given.out, title=str(given.data), caption=caption)
 
 
@@ -54,7 +55,7 @@ def print_outcomes(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], out:
     show(results_table(sweep, outcomes, title=title, caption=caption))
     done = [(trial, outcome) for trial, outcome in outcomes if not isinstance(outcome, Failure)]
     if warned := [trial.name for trial, outcome in done if outcome.get("warnings")]:
-        show(f"warning: there are warnings about {first_few(warned, 5)}; the report has their texts")
+        show(f"warning: there are warnings about {first_few(warned, 5)}; result.json of each has the text")
     exit_on_failures(((trial.name, outcome) for trial, outcome in outcomes), "trainings")
     trained = [pair for pair in done if pair[0].config.method.loss is not None]
     if rivals := [pair for pair in trained if not pair[0].config.method.needs_truth] or trained:

@@ -25,7 +25,9 @@ def store(argv: Sequence[str]) -> None:
     if action != "list":
         every = "" if action == "prune" else " (default: all)"
         parser.add_argument("keys", nargs="*", metavar="KEY", help=f"keys of stores as listed; each may be shortened{every}")
-    parser.add_argument("--store", metavar="DIR", help="folder of the stores (default: AEVLP_CACHE or ~/.cache/aevlp/views)")
+    parser.add_argument(
+        "--store", metavar="DIR", help="folder of the stores (default: ~/.cache/aevlp/views, or $AEVLP_CACHE/views)"
+    )
     if action == "prune":
         parser.add_argument(
             "--unused-for",

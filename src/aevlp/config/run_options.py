@@ -90,7 +90,7 @@ class RunOptions(Options):
     protocol: Literal["common", "published"] = "common"
     """common: the recipe's settings for every method; published: those that each method was published with, where known."""
     store: str | None = None
-    """Folder of stored embeddings (also: AEVLP_CACHE); none: keep nothing on disk; null: ~/.cache/aevlp/views."""
+    """Folder of stored embeddings; none: keep nothing on disk; null: ~/.cache/aevlp/views, or $AEVLP_CACHE/views."""
     report: bool = True
     """Write report.html, a page about the run, at its end."""
 

@@ -39,11 +39,16 @@ Finished = Generator[tuple[Trial, Outcome], None, None]
 
 
 def run_sweep(sweep: Sweep, trials: Sequence[Trial], data: Path, out: Path, *, jobs: int = 1) -> list[tuple[Trial, Outcome]]:
-    """Train a sweep and return each training with its outcome; `out` has the runs, `results.csv` and the report."""
+    """Train a sweep and return each training with its outcome; `out` has the runs, `results.csv` and, if wanted, the report."""
     outcomes = train_all(trials, data, out, jobs=jobs, on_progress=lambda so_far: _write_csv(sweep, trials, so_far, out))
-    if is_first_process():
+    if is_first_process() and wants_report(trials):
         write_compare_report(out, sweep, outcomes, data=data)
     return outcomes
+
+
+def wants_report(trials: Sequence[Trial]) -> bool:
+    """Return whether a sweep has a page: where a run has one."""
+    return any(trial.config.run.report for trial in trials)
 
 
 def train_all(
