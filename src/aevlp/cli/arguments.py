@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from aevlp.config.config import Config
 from aevlp.config.defaults import BACKBONE, FEATURES, MODE, choose_defaults, foreign_options, with_defaults
-from aevlp.config.methods import find_method
+from aevlp.config.methods import METHODS, find_method
 from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
 from aevlp.config.run_options import options_for
 from aevlp.config.sweep import Sweep
@@ -51,7 +51,8 @@ def configured(
     parser = Parser(command, summary, example)
     add(parser)
     _add_recipe(parser)
-    parser.add_argument("--method", metavar="NAME", help=f"what to train: {METHOD_HELP} (default: {defaults.method})")
+    method = parser.add_argument("--method", metavar="NAME", help=f"what to train: {METHOD_HELP} (default: {defaults.method})")
+    method.completer = lambda **_: list(METHODS)  # type: ignore[attr-defined]
     _add_options(parser, defaults.options)
     parser.foreign_options = foreign_options([defaults.method])
     given = parser.read(argv)
@@ -118,7 +119,9 @@ def _early(*names: str) -> argparse.ArgumentParser:
 
 def _add_recipe(parser: Parser) -> None:
     names = ", ".join(recipe_names())
-    parser.add_argument("--recipe", metavar="NAME|FILE", help=f"defaults for all below: {names} or a file (default: default)")
+    text = f"defaults for all below: {names} or a file (default: default)"
+    recipe = parser.add_argument("--recipe", metavar="NAME|FILE", help=text)
+    recipe.completer = lambda **_: recipe_names()  # type: ignore[attr-defined]
 
 
 class ListParser(Parser):

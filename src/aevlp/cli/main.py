@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +14,7 @@ from typing import NoReturn
 from aevlp import __version__
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.files import FULL, cannot_write
+from aevlp.core.options import COMPLETING, Parser
 from aevlp.core.processes import end_with_launcher, is_first_process, lost_process, shut_down_processes
 from aevlp.core.tables import show
 
@@ -79,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Exit codes: 0 done; 2 the user can put it right (one line on stderr); 130 interrupted (likewise); 1 a bug (traceback).
     """
+    if COMPLETING in os.environ:
+        _complete(os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])])
     argv = sys.argv[1:] if argv is None else argv
     end_with_launcher()
     # Threads that spin while they wait slow each other down when the cores are shared. Set before torch is loaded.
@@ -112,6 +116,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         if is_first_process():
             print(f"aevlp: interrupted{advice and '; '}{advice}", file=sys.stderr)
         sys.exit(130)
+
+
+def _complete(line: str) -> NoReturn:
+    """Print the completions of a line of words and exit, as argcomplete does: of commands here, of the rest in `Parser.read`."""
+    words = line.split()[: None if line[-1].isspace() else -1]  # without the one that is not finished
+    with suppress(UserError):
+        if len(words) == 1:
+            parser = Parser("", "")
+            parser.add_argument("command", choices=list(COMMANDS))
+            parser.read([])
+        elif words[1] in COMMANDS:
+            os.environ[COMPLETING] = "2"  # the line's first word that the command's parser knows
+            command(words[1])(words[2:])
+    sys.exit(0)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -32,7 +32,7 @@ class TrainOptions(Options, section="train"):
     linear_init: int = 2
     """Epochs of the head alone in mode linear-then-full; the schedules of gr and gpr start after them."""
     epochs: Annotated[int, AtLeast(1)] = 8
-    """Number of epochs; the schedules of the losses span all of them."""
+    """Number of epochs."""
     batch_size: Annotated[int, AtLeast(1)] = 16
     """Images per step, over all processes together (VOC, CUB 8)."""
     optimizer: Literal["adam", "adamax"] = "adam"
@@ -116,12 +116,17 @@ def own_options(method: Method) -> list[Option]:
 
 def all_options() -> dict[str, Option]:
     """Return the options of all methods by key; where several losses share a key, the last one's."""
+    return {option.key: option for option in every_option()}
+
+
+def every_option() -> list[Option]:
+    """Return the options of all methods; losses that share a key have one each."""
     kinds: list[tuple[str, type[Any]]] = [("teacher", TeacherOptions)]
     kinds += [("loss", loss.options) for loss in LOSSES.values()]
     kinds += [(source.section, source.options) for source in SOURCES.values()]
     kinds += [(head.name, head.options) for head in HEADS.values()]
     own = [option for section, kind in kinds for option in options_of(section, kind)]
-    return {option.key: option for option in [*_common_options(), *own]}
+    return [*_common_options(), *own]
 
 
 def _common_options() -> list[Option]:

@@ -8,6 +8,7 @@ import argparse
 import ast
 import inspect
 import math
+import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,8 @@ from functools import cache
 from os import PathLike, fspath
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from argcomplete import autocomplete
 
 from aevlp.core.errors import UserError, did_you_mean, require
 
@@ -36,6 +39,8 @@ SHORT_NAMES = {
 }
 
 
+COMPLETING = "_ARGCOMPLETE"
+"""Environment variable that a shell sets when it asks for completions in place of running a command."""
 LARGEST = 10**18
 """No option is larger: beyond this, numbers no longer fit into the 64 bits of an array's index."""
 
@@ -120,7 +125,7 @@ class Option:
     def values(self) -> str:
         """Its values in plain words: 'a whole number, at least 1, or null'."""
         allowed = "" if self.range is None else f", {self.range}"
-        if allowed and NoneType in _choices(self.kind):
+        if allowed and NoneType in choices_of(self.kind):
             return f"{describe(self.kind).removesuffix(' or null')}{allowed}, or null"
         return describe(self.kind) + allowed
 
@@ -159,10 +164,10 @@ def _range_in(hint: Any) -> Range | None:
     """Return the range that a type is annotated with, also as one of several alternatives."""
     if get_origin(hint) is Annotated:
         return next((extra for extra in hint.__metadata__ if isinstance(extra, Range)), None)
-    return next((found for choice in _choices(hint) if choice is not hint and (found := _range_in(choice))), None)
+    return next((found for choice in choices_of(hint) if choice is not hint and (found := _range_in(choice))), None)
 
 
-def _choices(kind: Any) -> tuple[Any, ...]:
+def choices_of(kind: Any) -> tuple[Any, ...]:
     """Return the alternatives of a union type, or the type itself."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
@@ -170,12 +175,19 @@ def _choices(kind: Any) -> tuple[Any, ...]:
 def describe(kind: Any) -> str:
     """Describe a type in plain words: 'a whole number or null'."""
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "null"}
-    return " or ".join(" or ".join(get_args(k)) if get_origin(k) is Literal else words[k] for k in _choices(kind))
+    return " or ".join(" or ".join(get_args(k)) if get_origin(k) is Literal else words[k] for k in choices_of(kind))
+
+
+def words_of(kind: Any) -> list[str]:
+    """Return the words that an option of that type may be; none if it takes a number or any text."""
+    words = {bool: ("true", "false"), NoneType: ("null",)}
+    found = [get_args(choice) if get_origin(choice) is Literal else words.get(choice) for choice in choices_of(kind)]
+    return [] if None in found else [word for choice in found if choice for word in choice]
 
 
 def read_value(text: str, kind: Any) -> Any:
     """Return the value that `text` means for an option of that type; ValueError if it means none."""
-    for choice in sorted(_choices(kind), key=lambda k: k is str):  # a text takes anything, so it is tried last
+    for choice in sorted(choices_of(kind), key=lambda k: k is str):  # a text takes anything, so it is tried last
         if choice is NoneType and text in ("null", "~", ""):
             return None
         if choice is bool and text.lower() in ("true", "false"):
@@ -199,7 +211,7 @@ def typed_value(value: Any, kind: Any) -> Any:
     """Return a value given in Python as an option of that type has it; a text may stand for any value; else ValueError."""
     if isinstance(value, str | PathLike):
         return read_value(fspath(value), kind)
-    for choice in _choices(kind):
+    for choice in choices_of(kind):
         if value is None and choice is NoneType:
             return None
         if isinstance(value, bool) and choice is bool:
@@ -267,6 +279,8 @@ class Parser(argparse.ArgumentParser):
             const=True if option.kind is bool else None,  # alone it means true
             help=f"{option.help} ({option.values}; default: {show_value(option.default)})".replace("%", "%%"),
         )
+        if words := words_of(option.kind):
+            action.completer = lambda **_: words  # type: ignore[attr-defined]
         if rare:
             if not self._rare:
                 self.add_argument("--help-all", action=_ShowHelp, help=argparse.SUPPRESS)  # the last line of --help names it
@@ -287,7 +301,12 @@ class Parser(argparse.ArgumentParser):
                 action.help = text
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Return the parsed arguments; an unknown option is an error that names the nearest valid one."""
+        """Return the parsed arguments; an unknown option is an error that names the nearest valid one.
+
+        Where a shell asks for completions, print them and exit.
+        """
+        if COMPLETING in os.environ:
+            autocomplete(self, always_complete_options="long")
         known, unknown = self.parse_known_args(argv)
         if unknown:
             word = unknown[0].split("=")[0]
