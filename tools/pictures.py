@@ -111,9 +111,9 @@ def draw_teacher(
             )
     order = final[0].argsort().tolist()
     height = np.arange(len(order))
-    right.barh(height, tiles[0].amax(0)[order], color=MUTED, label="the best tile")
-    right.barh(height, whole[0][order], height=0.4, color=INK, label="the whole image")
-    right.plot(final[0][order], height, "o", color=ACCENT, markersize=4, label="final: the mean of the two")
+    right.barh(height, tiles[0].amax(0)[order].numpy(), color=MUTED, label="the best tile")
+    right.barh(height, whole[0][order].numpy(), height=0.4, color=INK, label="the whole image")
+    right.plot(final[0][order].numpy(), height, "o", color=ACCENT, markersize=4, label="final: the mean of the two")
     right.axvline(RULE["global_threshold"], color=INK, linewidth=0.8, linestyle=":")
     marks = {1: " +", -1: " -", 0: ""}
     names = [f"{'* ' if labels[c] else ''}{classes[c]}{marks[found[c]]}" for c in order]
@@ -135,7 +135,7 @@ def draw_loss() -> Figure:
         for epoch in (1, EPOCHS // 2, EPOCHS):
             arguments = {**options.at(epoch, EPOCHS, 1), "eta": 0.0, "expected_positives": 1.0}
             cells = [_cell(value, observed, pseudo, arguments) for value in p.logit()]
-            axes.plot(p, cells, color=ACCENT, alpha=0.25 + 0.75 * epoch / EPOCHS, label=f"epoch {epoch}")
+            axes.plot(p.numpy(), cells, color=ACCENT, alpha=0.25 + 0.75 * epoch / EPOCHS, label=f"epoch {epoch}")
         axes.set_title(name, fontsize=9, color=INK)
         axes.set_xlabel("probability", fontsize=8)
         axes.set_ylim(0, 3)

@@ -1,7 +1,6 @@
 """The pictures of the documentation are drawn by the code that they explain."""
 
 from PIL import Image
-
 from tools.pictures import main
 
 
