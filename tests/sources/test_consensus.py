@@ -87,6 +87,7 @@ def test_an_image_is_like_others_by_the_whole_of_it_and_its_best_tile(make):
     source = make(**{"damp.draws": 1})
     views = torch.from_numpy(source.views.seen(1, np.arange(len(source.observed))).astype(np.float32))
     regression = TagRegression(views[:, 0], source.tags)
+    source.evidence()
     for row in (0, 5):
         found = regression(views[[row]], views[[row], 0], source.tags[[row]])[0].numpy()
         for column in range(found.shape[1]):
@@ -107,6 +108,8 @@ def test_only_unknown_labels_become_pseudo_labels(make):
 
 def test_the_opinions_are_let_go_once_they_are_weighed(make):
     source = make()
+    assert source.opinions == {}  # to fill a store takes none
+    source.evidence()
     assert set(source.opinions) == {"teacher", "likeness"}
     told(source, some_features(source))
     assert source.opinions == {}

@@ -203,6 +203,30 @@ def test_an_image_is_claimed_once(tmp_path):
     assert [path.name for path in one.folder.glob(".*")] == []
 
 
+def test_claiming_does_not_list_all_packs_again(tmp_path, monkeypatch):
+    """With a listing for each pack, a set of many packs would take a time that grows with their square."""
+    one, other = store_in(tmp_path), store_in(tmp_path)
+    ours, theirs = one.claims(), other.claims()
+    listed, scandir = [], os.scandir
+
+    def noted(path):
+        listed.append(Path(path).name)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    for number in range(6):
+        digests = digests_of(5, 5 * number)
+        assert ours.take(one.index(0), 0, digests).all()
+        write(one, digests)
+        ours.give_back(0, digests)
+        assert not theirs.take(other.index(0), 0, digests_of(5 * number + 5)).any()
+    assert listed.count("draw-000") <= 2 * 2  # when an index is made, and at the first claim
+    (one.folder / ".written").unlink()
+    assert not theirs.take(other.index(0), 0, digests_of(30)).any()  # the list only saves time
+    ours.close()
+    theirs.close()
+
+
 def claim_and_wait(root, ready):
     store = store_in(root)
     assert store.claims().take(store.index(0), 0, digests_of(5)).all()

@@ -16,8 +16,11 @@ from torch import Tensor
 
 from aevlp.data.dataset import Labels, evenly_spread
 from aevlp.data.regression import positive_weight_by_scores
+from aevlp.store.packs import chunks_of
 
 Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Floats = NDArray[np.floating]
 RIDGE = 1.0  # penalty, in units of the mean variance of a feature
 UNTAGGED_WEIGHT = 0.7  # of each opinion where no tag can tell them apart
 OFFSET_PENALTY = 1.0  # on a class's own offset, squared; with few tags it stays near 0
@@ -25,6 +28,7 @@ FITTED_ON = 10_000  # images at most
 FEWEST_TO_FIND = 0.01  # labels per image: where nearly all are known, the rest is not certain
 FLOOR = 0.05  # least score or prediction, in units of 1 / C: a logarithm must not follow noise near 0
 CHUNK = 4096  # images, whose vectors are in float64 at a time
+CELLS = 2**18  # likewise
 
 
 class TagRegression:
@@ -37,11 +41,11 @@ class TagRegression:
         cross = torch.zeros(width, classes, dtype=torch.float64)
         for rows in torch.split(fitted, CHUNK):
             total += vectors[rows].double().sum(0)
-        self.mean, self.centre = total / count, tags.sum(0) / count
+        self.mean, self.centre = total / count, tags.sum(0, dtype=torch.float64) / count
         for rows in torch.split(fitted, CHUNK):
             x = vectors[rows].double() - self.mean
             gram += x.T @ x
-            cross += x.T @ (tags[rows] - self.centre)
+            cross += x.T @ (tags[rows].double() - self.centre)
         penalty = RIDGE * float(gram.diagonal().mean())
         gram.diagonal().add_(penalty if penalty > 0 else 1.0)  # 0: all vectors are equal
         self.inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
@@ -62,14 +66,16 @@ class TagRegression:
         return found
 
     def of_fitted(self, vectors: Tensor, tags: Tensor) -> Tensor:
-        """Return predictions [N, C] for the images of the fit themselves."""
-        parts = zip(torch.split(vectors, CHUNK), torch.split(tags, CHUNK), strict=True)
-        return torch.cat([self(own.unsqueeze(1), own, tag) for own, tag in parts]).squeeze(1)
+        """Return predictions float32 [N, C] for the images of the fit themselves."""
+        found = torch.empty(tags.shape)
+        for table, own, tag in zip(*(torch.split(each, CHUNK) for each in (found, vectors, tags)), strict=True):
+            table[:] = self(own.unsqueeze(1), own, tag).squeeze(1)
+        return found
 
 
-def opinion(scores: Tensor) -> Doubles:
+def opinion(scores: Tensor) -> Singles:
     """Return the logarithm of scores [N, C] that are shares of 1."""
-    found: Doubles = np.log(np.maximum(scores.double().numpy(), FLOOR / scores.shape[1]))
+    found: Singles = scores.float().clamp(min=FLOOR / scores.shape[1]).log_().numpy()
     return found
 
 
@@ -80,13 +86,16 @@ class Agreement:
     weights: Doubles
     offsets: Doubles
 
-    def __call__(self, opinions: Sequence[Doubles]) -> Doubles:
+    def __call__(self, opinions: Sequence[Floats]) -> Singles:
         """Return the log-odds z [N, C] of opinions [N, C] each, up to one number."""
-        z: Doubles = np.tensordot(self.weights, np.stack(opinions), 1) + self.offsets
+        z = np.empty(opinions[0].shape, np.float32)
+        for rows in chunks_of(len(z), CHUNK):
+            part = np.stack([opinion[rows.start : rows.stop] for opinion in opinions])
+            z[rows.start : rows.stop] = np.tensordot(self.weights, part, 1) + self.offsets
         return z
 
 
-def fit_agreement(opinions: Sequence[Doubles], tags: Doubles) -> Agreement:
+def fit_agreement(opinions: Sequence[Floats], tags: Floats) -> Agreement:
     """Fit weights >= 0 and offsets to tags [N, C], whose rows sum to 1 or, without a tag, to 0; opinions are [N, C] each.
 
     Without any tag, all opinions count alike.
@@ -96,7 +105,7 @@ def fit_agreement(opinions: Sequence[Doubles], tags: Doubles) -> Agreement:
     if not len(rows):
         return Agreement(np.full(count, UNTAGGED_WEIGHT), np.zeros(classes))
     rows = rows[evenly_spread(len(rows), FITTED_ON)]
-    x, y = np.stack([opinion[rows] for opinion in opinions]), tags[rows]
+    x, y = np.stack([opinion[rows] for opinion in opinions]).astype(np.float64), tags[rows].astype(np.float64)
 
     def objective(parameters: Doubles) -> tuple[float, Doubles]:
         weights, offsets = parameters[:count], parameters[count:]
@@ -113,49 +122,62 @@ def fit_agreement(opinions: Sequence[Doubles], tags: Doubles) -> Agreement:
     return Agreement(found.x[:count], found.x[count:])
 
 
-def agreed_log_odds(opinions: Sequence[Doubles], tags: Doubles) -> tuple[Doubles, Doubles]:
+def agreed_log_odds(opinions: Sequence[Floats], tags: Floats) -> tuple[Singles, Doubles]:
     """Return the log-odds z [N, C] of opinions [N, C] each, up to one number, and the opinions' weights [K].
 
     The first opinion alone speaks for classes that are no image's tag: the others have learnt from tags. Its odds against all
     classes with tags are kept.
     """
     seen = tags.any(0) | (not tags.any())
+    if seen.all():
+        fitted = fit_agreement(opinions, tags)
+        return fitted(opinions), fitted.weights
     told = [opinion[:, seen] for opinion in opinions]
-    fitted = fit_agreement(told, tags[:, seen])
-    z = np.empty(tags.shape)
+    fitted, alone = fit_agreement(told, tags[:, seen]), fit_agreement(told[:1], tags[:, seen])
+    z = np.empty(tags.shape, np.float32)
     z[:, seen] = fitted(told)
-    if not seen.all():
-        alone = fit_agreement(told[:1], tags[:, seen])
-        shift = logsumexp(z[:, seen], axis=1) - logsumexp(alone(told[:1]), axis=1)
-        z[:, ~seen] = alone.weights[0] * opinions[0][:, ~seen] + shift[:, None]
+    shift = logsumexp(z[:, seen], axis=1) - logsumexp(alone(told[:1]), axis=1)
+    z[:, ~seen] = alone.weights[0] * opinions[0][:, ~seen] + shift[:, None]
     return z, fitted.weights
 
 
-def soft_labels(z: Doubles, observed: Labels, expected_positives: float) -> Doubles:
+def soft_labels(z: Floats, observed: Labels, expected_positives: float) -> Singles:
     """Return the belief sigmoid(z - t) in unknown labels, [N, C]; 1 and 0 where labels are observed.
 
     t makes its sum what is left of `expected_positives` per image after the observed ones, but at most half of the unknown
     labels.
     """
     unknown = observed == 0
-    soft: Doubles = (observed == 1).astype(np.float64)
+    soft: Singles = (observed == 1).astype(np.float32)
     cells = z[unknown]
     if not len(cells):
         return soft
-    left = max(expected_positives * len(observed) - float(soft.sum()), FEWEST_TO_FIND * len(observed))
+    left = max(expected_positives * len(observed) - float(soft.sum(dtype=np.float64)), FEWEST_TO_FIND * len(observed))
     share = min(left / len(cells), 0.5)
     low, high = float(cells.min()) - 50, float(cells.max()) + 50  # nearly all labels are there, and nearly none
-    shift = brentq(lambda t: float(expit(cells - t).mean()) - share, low, high)
-    soft[unknown] = expit(cells - shift)
+    parts = [cells[rows.start : rows.stop] for rows in chunks_of(len(cells), CELLS)]
+
+    def surplus(t: float) -> float:
+        return float(sum(expit(part.astype(np.float64) - t).sum() for part in parts)) / len(cells) - share
+
+    shift = brentq(surplus, low, high)
+    for part in parts:  # in place: all cells at once in float64 would be several tables of the whole set
+        part[:] = expit(part.astype(np.float64) - shift)
+    soft[unknown] = cells
     return soft
 
 
-def found_labels(z: Doubles, observed: Labels) -> Labels:
+def found_labels(z: Floats, observed: Labels) -> Labels:
     """Return 1 for the unknown labels with the greatest log-odds z [N, C], as many as the observed ones let one expect."""
     rows = evenly_spread(len(z), FITTED_ON)
     known, unknown = observed[rows], observed == 0
     per_image = (positive_weight_by_scores(z[rows, :, None], known).sum() - (known == 1).sum()) / len(rows)
-    count = min(max(round(per_image * len(z)), 0), int(unknown.sum()))
+    cells = z[unknown]
+    count = min(max(round(per_image * len(z)), 0), len(cells))
     found: Labels = np.zeros(z.shape, np.int8)
-    found.ravel()[np.argsort(np.where(unknown, -z, np.inf), axis=None, kind="stable")[:count]] = 1
+    if count:
+        least = np.partition(cells, len(cells) - count)[len(cells) - count]
+        chosen = cells > least
+        chosen[np.flatnonzero(cells == least)[: count - int(chosen.sum())]] = True  # of equals, the first
+        found[unknown] = chosen
     return found

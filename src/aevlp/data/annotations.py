@@ -96,13 +96,18 @@ class Annotations:
 
     def part(self, rows: Rows) -> "Annotations":
         """Return the annotations of some rows, in this order."""
-        place = {int(row): number for number, row in enumerate(rows)}
-        complete = frozenset(place[row] for row in self.complete if row in place)
-        answers = {(place[row], column): answer for (row, column), answer in self.answers.items() if row in place}
-        moved = np.full(max([0, *place, *self.scores.rows.tolist()]) + 1, -1, np.int32)
+        answered = np.array([row for row, _ in self.answers], np.intp)
+        complete = np.array(list(self.complete), np.intp)
+        moved = np.full(max(each.max(initial=-1) for each in (rows, answered, complete, self.scores.rows)) + 1, -1, np.int32)
         moved[rows] = np.arange(len(rows), dtype=np.int32)
+        kept = moved[complete]
+        answers = {
+            (row, column): answer
+            for row, ((_, column), answer) in zip(moved[answered].tolist(), self.answers.items(), strict=True)
+            if row >= 0
+        }
         scored = moved[self.scores.rows]
-        return Annotations(complete, answers, self.scores.at(scored >= 0, scored))
+        return Annotations(frozenset(kept[kept >= 0].tolist()), answers, self.scores.at(scored >= 0, scored))
 
     def of_classes(self, columns: Rows) -> "Annotations":
         """Return the annotations of some columns, in this order."""

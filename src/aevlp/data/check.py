@@ -1,6 +1,6 @@
 """Check an image set: describe how it was understood, and list what is wrong with it."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +94,6 @@ def report_on(path: Path, options: DataOptions | None = None) -> Report:
         problems.append(str(error))
     examples = (observed["train"] == 1).sum(axis=0) if "train" in observed else [0] * len(table.classes)
     duplicates = _duplicates(table, frozenset(bad))
-    split_of = dict(zip(table.names, table.splits, strict=True))
     return Report(
         path=path,
         kind=table.kind,
@@ -105,8 +104,10 @@ def report_on(path: Path, options: DataOptions | None = None) -> Report:
         examples={name: int(count) for name, count in zip(table.classes, examples, strict=True)},
         without_examples=without,
         unreadable={table.names[row]: reason for row, reason in bad.items()},
-        duplicates=duplicates,
-        leaks=tuple(group for group in duplicates if len({split_of[name] for name in group}) > 1),
+        duplicates=tuple(tuple(table.names[row] for row in rows) for rows in duplicates),
+        leaks=tuple(
+            tuple(table.names[row] for row in rows) for rows in duplicates if len({table.splits[row] for row in rows}) > 1
+        ),
         problems=problems,
         notes=(*table.notes, *_state_lines(table, options)),
         comparison=compare_with_benchmark(table),
@@ -115,7 +116,8 @@ def report_on(path: Path, options: DataOptions | None = None) -> Report:
 
 def _state_lines(table: ImageTable, options: DataOptions) -> list[str]:
     """Describe the labels that people have answered or predictors have proposed."""
-    count = Counter(table.annotations.states(table.labels).ravel().tolist())
+    values, counts = np.unique(table.annotations.states(table.labels), return_counts=True)
+    count = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
     lines = []
     if table.annotations.answers or table.annotations.complete:
         lines.append(
@@ -161,12 +163,14 @@ def _split_report(name: str, observed: Labels) -> SplitReport:
     return SplitReport(name, len(observed), per_image(1), per_image(-1), unlabelled)
 
 
-def _duplicates(table: ImageTable, unreadable: frozenset[int]) -> tuple[tuple[str, ...], ...]:
-    equal: dict[bytes, list[str]] = defaultdict(list)
-    for row, (name, digest) in enumerate(zip(table.names, table.digests.tolist(), strict=True)):
-        if row not in unreadable:
-            equal[digest].append(name)
-    return tuple(tuple(group) for group in equal.values() if len(group) > 1)
+def _duplicates(table: ImageTable, unreadable: frozenset[int]) -> list[list[int]]:
+    """Return the rows of each group of equal files, in the order of their first rows."""
+    rows = np.setdiff1d(np.arange(len(table.names)), list(unreadable))
+    rows = rows[np.argsort(table.digests[rows], kind="stable")]
+    starts = np.flatnonzero(table.digests[rows[1:]] != table.digests[rows[:-1]]) + 1
+    sizes = np.diff(starts, prepend=0, append=len(rows))
+    firsts = np.append(0, starts)[sizes > 1]
+    return sorted(rows[first : first + size].tolist() for first, size in zip(firsts, sizes[sizes > 1], strict=True))
 
 
 def render(report: Report) -> str:
@@ -185,10 +189,9 @@ def render(report: Report) -> str:
     if report.duplicates:
         lines += ["", f"groups of equal files ({len(report.duplicates)})"]
         # Leaks first: they are the ones that spoil results.
-        groups = sorted(report.duplicates, key=lambda group: group not in report.leaks)
-        lines += _shortened(
-            [" = ".join(group) + " (in several splits)" * (group in report.leaks) for group in groups], MOST_GROUPS
-        )
+        leaks = set(report.leaks)
+        groups = sorted(report.duplicates, key=lambda group: group not in leaks)
+        lines += _shortened([" = ".join(group) + " (in several splits)" * (group in leaks) for group in groups], MOST_GROUPS)
     if report.leaks:
         lines += [f"in several splits ({len(report.leaks)}), a leak: results on these images mean nothing"]
     fine = "Nothing else is wrong: training can begin." if report.leaks else "No problems found."

@@ -42,16 +42,15 @@ class KnownFiles:
 
     def remember(self, unreadable: Mapping[int, str]) -> None:
         """Remember the digests, which are all known now, and why some images cannot be read."""
-        rows = np.flatnonzero(~self.is_readable)
-        entries = [
+        rows = np.flatnonzero(~self.is_readable & (self.digests != b""))
+        if not len(rows):
+            return
+        entries = (
             (key, *self.stamps[row].tolist(), self.digests[row].ljust(DIGEST, b"\0"), unreadable.get(int(row)))
-            for row, key in zip(rows, _keys(self.paths, rows), strict=True)
-            if self.digests[row]
-        ]
-        if entries:
-            _with_table(
-                self.memory, lambda table: table.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", entries)
-            )
+            for part in (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
+            for row, key in zip(part, _keys(self.paths, part), strict=True)
+        )
+        _with_table(self.memory, lambda table: table.executemany(_ENTER, entries))
 
 
 def recall(paths: Paths, memory: Path | None) -> KnownFiles:

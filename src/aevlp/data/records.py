@@ -1,14 +1,17 @@
 """The labels of one image with their states, as files of labels hold them; and the table that such records make."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from math import nan
 from pathlib import Path
 
 import numpy as np
 
 from aevlp.data.annotations import COMPLETE, WHOLE_IMAGE, Annotations, Answer, Labels, ScoredCells, ScoreKind, no_scores
 from aevlp.data.dataset import ImageTable
-from aevlp.data.readers import label_matrix
+from aevlp.data.readers import LabelCells
 
 
 @dataclass(frozen=True)
@@ -72,58 +75,75 @@ class LabelRecord:
         }
 
 
-def image_table(placed: Sequence[tuple[str, LabelRecord]], root: Path, classes: tuple[str, ...] | None, kind: str) -> ImageTable:
-    """Return the table of records. Each comes with its place in the user's files, for messages.
+def image_table(placed: Iterable[tuple[str, LabelRecord]], root: Path, classes: tuple[str, ...] | None, kind: str) -> ImageTable:
+    """Return the table of records, which are taken one at a time. Each comes with its place in the user's files, for messages.
 
     Without `classes`, these are the names that occur, sorted.
     """
-    records = [record for _, record in placed]
+    names, splits, labels = [], [], LabelCells(classes)
+    scores = _ScoreCells()
+    complete: set[int] = set()
+    answers: dict[tuple[int, str], Answer] = {}
+    for row, (place, record) in enumerate(placed):
+        names.append(record.name)
+        splits.append(record.split)
+        labels.add(place, dict.fromkeys(record.confirmed, 1) | dict.fromkeys(record.rejected, -1))
+        scores.add(row, record)
+        if record.is_complete:
+            complete.add(row)
+        for name in {**dict.fromkeys(record.accepted), **record.answers}:
+            answers[row, name] = record.answers.get(name, Answer())
     if classes is None:
-        used = {name for record in records for name in (*record.confirmed, *record.rejected)}
-        classes = tuple(sorted(used.union(*(scores for record in records for scores in record.scores.values()))))
-    labels = label_matrix(
-        ((place, dict.fromkeys(record.confirmed, 1) | dict.fromkeys(record.rejected, -1)) for place, record in placed), classes
-    )
+        classes = tuple(sorted({*labels.column_of, *scores.number_of}))
+    column_of = {name: column for column, name in enumerate(classes)} | {COMPLETE: WHOLE_IMAGE}
+    found = {(row, column_of[name]): answer for (row, name), answer in answers.items() if name in column_of}
     return ImageTable(
         root=root,
-        names=tuple(record.name for record in records),
+        names=tuple(names),
         classes=classes,
-        labels=labels,
-        splits=tuple(record.split for record in records),
+        labels=labels.matrix(classes),
+        splits=tuple(splits),
         kind=kind,
-        annotations=_annotations(records, classes),
+        annotations=Annotations(frozenset(complete), found, scores.cells(column_of)),
     )
 
 
-def _annotations(records: Sequence[LabelRecord], classes: Sequence[str]) -> Annotations:
-    column_of = {name: column for column, name in enumerate(classes)} | {COMPLETE: WHOLE_IMAGE}
-    answers = {
-        (row, column_of[name]): record.answers.get(name, Answer())
-        for row, record in enumerate(records)
-        for name in {**dict.fromkeys(record.accepted), **record.answers}
-        if name in column_of
-    }
-    complete = frozenset(row for row, record in enumerate(records) if record.is_complete)
-    cells = [
-        (row, column_of[name], kind, score)
-        for row, record in enumerate(records)
-        for kind, scores in record.scores.items()
-        for name, score in scores.items()
-        if name in column_of
-    ]
-    if not cells:
-        return Annotations(complete, answers, no_scores())
-    predictors = dict.fromkeys(name for *_, score in cells for name in score.predictors)
-    scored = ScoredCells(
-        rows=np.array([row for row, *_ in cells], np.int32),
-        columns=np.array([column for _, column, *_ in cells], np.int32),
-        kinds=np.array([kind for *_, kind, _ in cells], np.int8),
-        confidence=np.array([score.confidence for *_, score in cells], np.float32),
-        predictors={
-            name: np.array([score.predictors.get(name, np.nan) for *_, score in cells], np.float32) for name in predictors
-        },
-    )
-    return Annotations(complete, answers, scored)
+class _ScoreCells:
+    """Scored cells, gathered one image at a time."""
+
+    def __init__(self) -> None:
+        self.number_of: dict[str, int] = {}  # label -> its number here
+        self._rows, self._labels, self._kinds, self._confidence = array("i"), array("i"), array("b"), array("f")
+        self._predictors: dict[str, array[float]] = {}
+
+    def add(self, row: int, record: LabelRecord) -> None:
+        """Add the scored cells of an image."""
+        for kind, scores in record.scores.items():
+            for name, score in scores.items():
+                for predictor, confidence in score.predictors.items():
+                    own = self._predictors.setdefault(predictor, array("f"))
+                    own.extend(repeat(nan, len(self._rows) - len(own)))
+                    own.append(confidence)
+                self._rows.append(row)
+                self._labels.append(self.number_of.setdefault(name, len(self.number_of)))
+                self._kinds.append(kind)
+                self._confidence.append(score.confidence)
+
+    def cells(self, column_of: Mapping[str, int]) -> ScoredCells:
+        """Return the cells whose labels have a column."""
+        if not self._rows:
+            return no_scores()
+        for own in self._predictors.values():
+            own.extend(repeat(nan, len(self._rows) - len(own)))
+        columns = np.array([column_of.get(name, -1) for name in self.number_of], np.int32)[np.frombuffer(self._labels, np.int32)]
+        cells = ScoredCells(
+            rows=np.frombuffer(self._rows, np.int32),
+            columns=columns,
+            kinds=np.frombuffer(self._kinds, np.int8),
+            confidence=np.frombuffer(self._confidence, np.float32),
+            predictors={name: np.frombuffer(own, np.float32) for name, own in self._predictors.items()},
+        )
+        return cells if (columns >= 0).all() else cells.at(columns >= 0)
 
 
 def records_of(

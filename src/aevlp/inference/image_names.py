@@ -9,6 +9,7 @@ from pathlib import Path
 from aevlp.core.errors import UserError
 from aevlp.data.files import folders_below, folders_in, is_image
 from aevlp.data.readers import table
+from aevlp.data.table_rows import SUFFIXES
 
 STANDARD_INPUT = "-"
 ANY_DEPTH = "**"
@@ -58,7 +59,7 @@ def _names(path: str) -> Iterator[str]:
     elif location.is_dir():
         yield from _matching(location, (ANY_DEPTH,))
     elif location.exists():
-        is_table = location.suffix.lower() in table.SUFFIXES
+        is_table = location.suffix.lower() in SUFFIXES
         yield from (str(location.parent / name) for name in table.image_names(location)) if is_table else (path,)
     elif _is_pattern(path):
         pattern = location.expanduser()

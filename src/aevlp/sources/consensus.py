@@ -28,49 +28,48 @@ from aevlp.sources.registry import EpochContext, SourceContext, register_source
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from aevlp.damp.agreement import Doubles
+    from aevlp.damp.agreement import Singles
 
 log = logging.getLogger("aevlp")
 
 
 def tag_shares(observed: Tensor) -> Tensor:
-    """Return the share [N, C] of each observed positive in its image's tags; observed is [N, C] in {1, 0, -1}."""
+    """Return the share float32 [N, C] of each observed positive in its image's tags; observed is [N, C] in {1, 0, -1}."""
     positive = observed == 1
-    return positive.double() / positive.sum(1, keepdim=True).clamp(min=1)
+    return positive.float() / positive.sum(1, keepdim=True).clamp(min=1)
 
 
 @register_source("consensus", DampOptions, yields="soft", asks_teacher=True, wants_expected_positives=True)
 class Consensus(Damp):
     """Soft labels from opinions that were not told an image's tag, weighted by how well they predict it.
 
-    The teacher's two opinions are computed before training, the backbone's in the first epoch, with the features that it starts
-    with. They are averaged over the draws of views.
+    The teacher's two opinions are computed when they are first needed, the backbone's in the first epoch, with the features that
+    it starts with. They are averaged over the draws of views.
     """
 
     def __init__(self, context: SourceContext, options: Any) -> None:
         super().__init__(context, options)
         self.tags = tag_shares(self.observed)
         self.examples = self.tags  # of the regressions
-        self.opinions: dict[str, Doubles] = {}
+        self.opinions: dict[str, Singles] = {}
         self.trust: dict[str, float] = {}  # opinion -> its weight; none before the first epoch
 
-    def fill(self) -> None:
-        """Check the teacher, embed the views that the store lacks, and compute the teacher's opinions."""
-        super().fill()
-        if not self.trust:  # a run that goes on has its labels
+    def _ask_teacher(self) -> None:
+        """Compute the teacher's opinions if there are none yet; all processes call it together."""
+        if not self.opinions:
             from aevlp.damp.agreement import opinion
             from aevlp.damp.likeness import Likeness
 
-            teacher = self.scores(self.context.split)
+            self.opinions = {"teacher": opinion(teacher := self.scores(self.context.split))}
             if not self.tags.any():
                 self.examples = tag_shares(teacher == teacher.amax(1, keepdim=True))
-            likeness = Likeness(self.views, self.examples).of_fitted()
-            self.opinions = {"teacher": opinion(teacher), "likeness": opinion(likeness)}
+            self.opinions["likeness"] = opinion(Likeness(self.views, self.examples).of_fitted())
 
     def evidence(self) -> Tensor:
         """Return the labels that the teacher's opinions find, int8 [N, C]: as many as they can be sure of."""
         from aevlp.damp.agreement import found_labels
 
+        self._ask_teacher()
         z, _ = self._agreement()
         return self.observed.new_tensor(found_labels(z, self.observed.numpy()))
 
@@ -82,13 +81,14 @@ class Consensus(Damp):
 
         from aevlp.damp.agreement import TagRegression, opinion, soft_labels
 
+        self._ask_teacher()
         features = context.features()
         self.opinions["backbone"] = opinion(TagRegression(features, self.examples).of_fitted(features, self.examples))
         z, self.trust = self._agreement()
         self.opinions = {}  # no longer needed: three tables of the whole set
         log.info("consensus: weights %s", ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items()))
         assert context.expected_positives is not None
-        table = self.tags.new_tensor(soft_labels(z, self.observed.numpy(), context.expected_positives)).float()
+        table = self.tags.new_tensor(soft_labels(z, self.observed.numpy(), context.expected_positives))
         # Machines may differ in the last digits of a fit: all processes take the first one's labels.
         self.table = broadcast(table.to(self.context.accelerator.device)).cpu()
 
@@ -100,7 +100,7 @@ class Consensus(Damp):
         """Return the pseudo-labels, which are the same in every epoch."""
         return self.pseudo_labels()
 
-    def _agreement(self) -> tuple[Doubles, dict[str, float]]:
+    def _agreement(self) -> tuple[Singles, dict[str, float]]:
         """Weigh the opinions so far; return the log-odds [N, C], up to one number, and the weights."""
         from aevlp.damp.agreement import agreed_log_odds
 

@@ -131,9 +131,9 @@ class EmbeddingStore:
         if len(rows) and (packs == packs[0]).all() and (np.diff(rows) == 1).all():
             return self._mapped(index, packs[0])[rows[0] : rows[-1] + 1]
         found: Embeddings = np.empty((len(digests), *self.shape), np.float16)
-        for number in np.unique(packs):
-            here = np.flatnonzero(packs == number)
-            found[here] = self._mapped(index, number)[rows[here]]
+        by_pack = np.argsort(packs, kind="stable")
+        for here in np.split(by_pack, np.flatnonzero(np.diff(packs[by_pack])) + 1) if len(packs) else ():
+            found[here] = self._mapped(index, packs[here[0]])[rows[here]]
         return found
 
     def _mapped(self, index: DrawIndex, number: int) -> Embeddings:

@@ -8,6 +8,7 @@ their ends, so that there is no second file that could disagree with them.
 import io
 import mmap
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -145,17 +146,23 @@ class DrawIndex:
             names = set()
         if not self._names <= names:
             self.packs, self.damaged, self._names, self._runs = [], {}, set(), []
-        new = []
-        for name in sorted(names - self._names):
-            try:
-                new.append(open_pack(self.folder / name, self.shape))
-            except DamagedPack as error:
-                self.damaged[self.folder / name] = str(error)
-        self._names = names
-        if new:
-            self._add(new)
+        self.add(names)
 
-    def _add(self, packs: list[Pack]) -> None:
+    def add(self, names: Iterable[str]) -> None:
+        """Take note of packs by their file names; those that it knows, or that are not there, are passed over."""
+        found = []
+        for name in sorted(set(names) - self._names):
+            try:
+                found.append(open_pack(self.folder / name, self.shape))
+            except DamagedPack as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    continue
+                self.damaged[self.folder / name] = str(error)
+            self._names.add(name)
+        if found:
+            self._enter(found)
+
+    def _enter(self, packs: list[Pack]) -> None:
         numbers = np.arange(len(self.packs), len(self.packs) + len(packs))
         sizes = [len(pack.digests) for pack in packs]
         self.packs += packs

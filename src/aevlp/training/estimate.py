@@ -141,8 +141,9 @@ def _teacher_rate(views: ViewEmbeddings, left: int) -> float | None:
             started = time.monotonic()
             ((_, embeddings),) = views.scorer.embed([job])
             seconds = time.monotonic() - started
-            if store is not None and is_free:
+            if store is not None and claims is not None and is_free:
                 store.write(draw, job.digests, embeddings)
+                claims.give_back(draw, job.digests)
         finally:
             if claims is not None:
                 claims.close()

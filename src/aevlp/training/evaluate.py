@@ -116,11 +116,15 @@ def over_images(
     """Return `compute` of all images in order, float32 [N, ...] on the CPU, the same in every process."""
     batch = EVALUATION_BATCH * accelerator.num_processes
     classifier.eval()
-    found = []
+    table, done = torch.empty(0), 0
     with torch.inference_mode(), accelerator.autocast():
         for _, shown in images.batches(PlainOrder(len(images), flipped=flipped), batch, accelerator):
-            found.append(accelerator.gather(compute(shown).float()).cpu())
-    return torch.cat(found)[: len(images)]  # the last batch may be padded
+            found = accelerator.gather(compute(shown).float()).cpu()[: len(images) - done]  # the last batch may be padded
+            if not done:  # one table: small results, kept, would hold the freed memory of the batches in pieces
+                table = found.new_empty(len(images), *found.shape[1:])
+            table[done : done + len(found)] = found
+            done += len(found)
+    return table
 
 
 def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerator) -> npt.NDArray[np.float32]:

@@ -3,7 +3,8 @@ from itertools import count, islice
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.data.readers.table import TableRows, image_names
+from aevlp.data.readers.table import image_names
+from aevlp.data.table_rows import TableRows
 
 
 @pytest.mark.parametrize(

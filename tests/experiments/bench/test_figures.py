@@ -6,8 +6,12 @@ import torch
 
 from aevlp.core.engine import make_accelerator
 from aevlp.core.processes import EngineOptions
-from aevlp.experiments.bench.figures import FIGURES, commands
+from aevlp.data import read
+from aevlp.data.images import bad_images
+from aevlp.experiments.bench.command_cost import CommandCost, cost_of
+from aevlp.experiments.bench.figures import FIGURES, commands, million
 from aevlp.experiments.bench.measurement import Bench
+from aevlp.experiments.bench.models import save_clip, save_resnet
 from tests.experiments.bench.tiny import TINY
 
 GOALS = {
@@ -34,8 +38,9 @@ def bench(tmp_path, accelerator):
 
 
 def test_every_figure_is_tried_here():
-    assert {*TINY, "growth", "predict-memory"} == set(FIGURES)
-    assert [figure.name for figure in FIGURES.values() if figure.takes_long] == ["growth", "predict-memory"]
+    long = {"growth", "million", "predict-memory"}
+    assert {*TINY, *long} == set(FIGURES)
+    assert {figure.name for figure in FIGURES.values() if figure.takes_long} == long
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -105,7 +110,7 @@ def test_the_memory_of_prediction_is_that_of_the_command_on_many_names(bench, mo
         words = list(map(str, words))
         names = sorted(Path(words[2]).iterdir())
         seen.append((words[0], len(names), len({name.stat().st_ino for name in names})))
-        return commands.CommandCost(seconds=len(names), peak=300 + len(names))
+        return CommandCost(seconds=len(names), peak=300 + len(names), processor=1)
 
     monkeypatch.setattr(commands, "cost_of", cost)
     (row,) = FIGURES["predict-memory"].measure(bench, images=40, different=12, repeats=2)
@@ -126,7 +131,7 @@ def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatc
             shard = Path(words[words.index("--store") + 1]) / "draw-000"
             shard.mkdir(parents=True)
             (shard / "00000.npy").write_bytes(bytes(100 * size))
-        return commands.CommandCost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size)
+        return CommandCost(seconds=10 + size * (0.5 if words[0] == "score" else 0.25), peak=300 + size, processor=1)
 
     monkeypatch.setattr(commands, "cost_of", cost)
     rows = {row.what: row for row in commands.growth(bench, sizes=(30, 60), tiny=20)}
@@ -150,8 +155,60 @@ def test_growth_compares_the_cost_of_an_image_beyond_the_start(bench, monkeypatc
 
 def test_growth_knows_what_a_command_takes(tmp_path):
     bytearray(300_000_000)  # what this process once needed is not the command's
-    cost = commands.cost_of(["--version"])
+    cost = cost_of(["--version"])
     assert cost.seconds > 0
     assert 5 < cost.peak < 100  # MB: a Python and little else
     with pytest.raises(RuntimeError, match="nowhere"):
-        commands.cost_of(["check", tmp_path / "nowhere"])
+        cost_of(["check", tmp_path / "nowhere"])
+
+
+def test_a_million_compares_the_cost_of_an_image_in_two_sets(bench, monkeypatch):
+    asked = []
+
+    def cost(words):
+        name, size = words[0], next(int(word.name[4:]) for word in seen if word.name.startswith("set-"))
+        asked.append((name, size))
+        more = 2 if (name, size) == ("label", 60) else 1
+        (bench.folder / "work").mkdir(exist_ok=True)
+        return CommandCost(seconds=size, peak=300 + size * more / 1000, processor=10 + size * 0.5 * more)
+
+    seen: list[Path] = []
+
+    def write(folder, images):
+        folder.mkdir()
+        seen[:] = [folder]
+
+    monkeypatch.setattr(million, "cost_of", cost)
+    monkeypatch.setattr(million, "cost_to_first_page", cost)
+    monkeypatch.setattr(million, "write_many", write)
+    rows = {row.what: row for row in million.million(bench, sizes=(40, 60), tiny=20)}
+    steps = ["check", "score", "train", "predict", "label", "review"]
+    assert asked == [("check", 20)] + [(step, size) for size in (20, 40, 60) for step in steps]
+    assert len(rows) == 2 * len(steps)
+    time, memory = rows["processor time per image of train, 60 images"], rows["peak memory of train for each image beyond 40"]
+    assert time.value == pytest.approx(1.0)
+    assert (time.goal, time.is_met) == ("<= 1.2", True)
+    assert time.absolute["ms, 60 images"] == pytest.approx(500)
+    assert memory.value == pytest.approx(1000)
+    assert (memory.unit, memory.goal) == ("bytes", "<= 1,000")
+    assert rows["processor time per image of label, 60 images"].value == pytest.approx(2.5)
+    assert [path.name for path in bench.folder.iterdir() if path.name.startswith(("set-", "work"))] == []
+
+
+def test_the_set_of_a_million_has_different_files_and_some_copies(tmp_path):
+    million.write_many(tmp_path / "set", 60)
+    table = read(tmp_path / "set", None)
+    assert len(table.names) == 60
+    assert len(set(table.digests.tolist())) == 57
+    assert not bad_images(table.paths)
+    assert ((table.labels == 1).sum(1) == 1).all()
+
+
+def test_the_commands_of_a_million_run(bench):
+    save_clip(bench.folder / "clip", **million.TEACHER)
+    save_resnet(bench.folder / "resnet", side=million.SIDE, **million.BACKBONE)
+    million.write_many(bench.folder / "set", 60)
+    costs = million.costs_of_commands(bench.folder, bench.folder / "set", "cpu")
+    assert list(costs) == ["check", "score", "train", "predict", "label", "review"]
+    assert all(cost.seconds > 0 and cost.peak > 20 and cost.processor > 0 for cost in costs.values())
+    assert sorted(path.name for path in bench.folder.iterdir()) == ["clip", "resnet", "set"]

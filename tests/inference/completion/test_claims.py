@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aevlp.inference.completion import claims
 from aevlp.inference.completion.claims import ClaimMeasurement, absence_cut, best_f1_cut, expected_claim
 from aevlp.inference.completion.fusion import TOGETHER, FitTarget, complete_fit_target, estimated_fit_target, fit_fusion
 from aevlp.training.intervals import Interval
@@ -161,3 +162,12 @@ def test_a_predictor_that_knows_nothing_proposes_nothing():
     target = estimated_fit_target(images.scores, images.observed, None)
     confidence = fit_fusion(images.scores, target)[0].confidence(images.scores)[images.unknown]
     assert target.to_find == 0 or (confidence >= best_f1_cut(confidence)).mean() < 0.01
+
+
+def test_the_cut_is_the_same_however_many_labels_are_looked_at_at_a_time(monkeypatch):
+    confidence = np.random.default_rng(0).beta(0.3, 2, 500).round(2)  # with equal ones, which stay on one side
+    whole = best_f1_cut(confidence, 20)
+    monkeypatch.setattr(claims, "CELLS", 7)
+    assert best_f1_cut(confidence, 20) == whole
+    assert [len(sums) for _, sums in claims.cumulative(confidence[:20])] == [7, 7, 6]
+    assert np.concatenate([sums for _, sums in claims.cumulative(confidence)]) == pytest.approx(confidence.cumsum())

@@ -4,6 +4,7 @@ import base64
 import io
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from PIL import Image
 
 from aevlp.core.errors import UserError
+from aevlp.data.annotations import Annotations, Answer
 from aevlp.data.dataset import Dataset, Split
+from aevlp.inference.completion import result
 from aevlp.inference.completion.claims import AbsentClaim
 from aevlp.inference.completion.result import SAMPLES, THUMBNAIL, Completion, Proposals
 
@@ -49,6 +52,16 @@ def test_it_has_a_record_per_image_and_can_be_read_twice(completion):
     assert (second.rejected, list(second.proposed)) == (("car",), ["dog"])
     assert (third.positives, list(third.proposed_absent), list(third.candidates)) == (("car",), ["dog"], ["<b>cat</b>"])
     assert (last.split, last.observed, last.proposed) == ("val", ("dog",), {})
+
+
+def test_records_are_the_same_however_many_are_made_at_a_time(completion, monkeypatch):
+    answers = {(1, 0): Answer("ann"), (2, 2): Answer("bob")}
+    train = replace(completion.data.train, annotations=Annotations(frozenset({2}), answers))
+    answered = replace(completion, data=replace(completion.data, train=train))
+    whole = list(answered)
+    assert (whole[2].is_complete, whole[2].answers) == (True, {"car": Answer("bob")})
+    monkeypatch.setattr(result, "CHUNK", 2)
+    assert list(answered) == whole
 
 
 def test_its_text_is_short(completion):

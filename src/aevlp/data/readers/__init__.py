@@ -1,5 +1,6 @@
 """Readers of image sets: one module per format. Each ends with the call that registers it."""
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -83,16 +84,45 @@ def label_matrix(rows: Iterable[tuple[str, Mapping[str, int]]], classes: Sequenc
 
     Each row comes with its place in the user's files, for the error about a class that `classes` lacks.
     """
-    column = {name: number for number, name in enumerate(classes)}
-    known = list(rows)
-    labels = np.zeros((len(known), len(classes)), dtype=np.int8)
-    for row, (place, values) in enumerate(known):
+    cells = LabelCells(classes)
+    for place, values in rows:
+        cells.add(place, values)
+    return cells.matrix(classes)
+
+
+class LabelCells:
+    """The known labels of images, gathered one image at a time: for a million images, few bytes of each stay in memory."""
+
+    def __init__(self, classes: Sequence[str] | None) -> None:
+        self.column_of = {name: number for number, name in enumerate(classes or ())}
+        """Class name -> column; without `classes` it grows, in the order in which names occur."""
+        self.images = 0
+        self._is_fixed = classes is not None
+        self._rows, self._columns, self._values = array("q"), array("i"), array("b")
+
+    def add(self, place: str, values: Mapping[str, int]) -> None:
+        """Add an image, given its place in the user's files and its known labels, class name -> 1 or -1."""
         for name, value in values.items():
-            if name not in column:
-                near = did_you_mean(name, classes)
+            self._rows.append(self.images)
+            self._columns.append(self._column(name, place))
+            self._values.append(value)
+        self.images += 1
+
+    def _column(self, name: str, place: str) -> int:
+        if name not in self.column_of:
+            if self._is_fixed:
+                near = did_you_mean(name, self.column_of)
                 raise UserError(f"{place}: class '{name}' is not in {CLASSES_FILE}{near}; correct the name, or add it there")
-            labels[row, column[name]] = value
-    return labels
+            self.column_of[name] = len(self.column_of)
+        return self.column_of[name]
+
+    def matrix(self, classes: Sequence[str]) -> Labels:
+        """Return int8[N, C], the columns in the order of `classes`, which are all that occur and possibly more."""
+        place = {name: number for number, name in enumerate(classes)}
+        moved = np.array([place[name] for name in self.column_of], np.intp)
+        labels = np.zeros((self.images, len(classes)), np.int8)
+        labels[np.frombuffer(self._rows, np.int64), moved[np.frombuffer(self._columns, np.int32)]] = self._values
+        return labels
 
 
 def _detected(path: Path, known: list[Reader]) -> Reader:

@@ -4,10 +4,10 @@ Labels are names in a column `labels` (and `negatives`), or 1, 0, -1 or nothing 
 written also has columns for the states of labels (`STATES`), which people may edit.
 """
 
-import csv
-import json
+import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
@@ -15,13 +15,12 @@ from urllib.parse import unquote
 from aevlp.core.errors import UserError, did_you_mean, first_few
 from aevlp.data.annotations import COMPLETE, Answer
 from aevlp.data.dataset import SPLIT_NAMES, ImageTable
-from aevlp.data.files import CLASSES_FILE, fixed_classes, read_lines
+from aevlp.data.files import CLASSES_FILE, fixed_classes
 from aevlp.data.label_file import ParsedLabels
 from aevlp.data.readers import Reader, register
 from aevlp.data.records import LabelRecord, Score, Scores, image_table
+from aevlp.data.table_rows import SUFFIXES, TableRow, TableRows
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (*DELIMITERS, ".jsonl")
 FILES = tuple(f"{stem}{suffix}" for stem in ("labels", "metadata") for suffix in SUFFIXES)
 IMAGE = ("image", "file_name", "filename")
 POSITIVES = ("labels", "label")
@@ -31,69 +30,6 @@ STATES = ("accepted", "proposed", "proposed_negatives", "candidates", "doubted",
 YES, NO = ("1", "true", "yes"), ("", "0", "false", "no")
 UNKNOWN_CONFIDENCE = 0.5  # of a proposal that comes without one
 VALUES = {"": 0, "0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1}  # pandas writes 1.0 in a column with gaps
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One row of a file: its line number and the value of each column, text in a CSV, any JSON value in a JSONL."""
-
-    line: int
-    cells: dict[str, object]
-
-
-class TableRows:
-    """The rows of a CSV, TSV or JSONL file, read one at a time; blank lines are skipped, surrounding spaces trimmed."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.columns: dict[str, None] = {}
-        """The column names met so far, in order: a CSV has them all before its first row."""
-
-    def __iter__(self) -> Iterator[TableRow]:
-        suffix = self.file.suffix.lower()
-        return self._from_jsonl() if suffix == ".jsonl" else self._from_csv(DELIMITERS[suffix])
-
-    def _from_csv(self, delimiter: str) -> Iterator[TableRow]:
-        reader = csv.reader(read_lines(self.file, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
-        header: list[str] | None = None
-        try:
-            for record in reader:
-                fields = [field.strip() for field in record]
-                where = f"{self.file}, line {reader.line_num}"
-                if not any(fields):
-                    continue
-                if header is None:
-                    header = fields
-                    self.columns.update(dict.fromkeys(name for name in header if name))
-                    if twice := [name for name in self.columns if header.count(name) > 1]:
-                        raise UserError(f"{where}: two columns have the same name ({first_few(twice)}); rename or remove one")
-                    continue
-                if len(fields) > len(header):
-                    raise UserError(
-                        f"{where}: {len(fields)} fields under {len(header)} columns; "
-                        "separate several labels by ';', or quote a field that has a comma in it"
-                    )
-                # The last fields of a short row are empty. A column without a name (an index that a tool wrote) is ignored.
-                yield TableRow(reader.line_num, {name: field for name, field in zip(header, fields, strict=False) if name})
-        except csv.Error as error:
-            raise UserError(f"{self.file}, line {reader.line_num}: not a valid table ({error}); check the quotes") from None
-
-    def _from_jsonl(self) -> Iterator[TableRow]:
-        # A JSON text may hold other line separators than "\n".
-        for number, line in enumerate(read_lines(self.file, newline="\n"), 1):
-            if not line.strip():
-                continue
-            where = f"{self.file}, line {number}"
-            try:
-                record = json.loads(line.removesuffix("\n"))
-            except (json.JSONDecodeError, RecursionError) as error:
-                what = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deep"
-                raise UserError(f"{where}: not valid JSON ({what}); write one object per line") from None
-            if not isinstance(record, dict):
-                raise UserError(f'{where}: not a JSON object; write one like {{"image": ..., "labels": [...]}}')
-            cells = {name.strip(): value for name, value in record.items()}
-            self.columns.update(dict.fromkeys(name for name in cells if name))
-            yield TableRow(number, cells)
 
 
 @dataclass(frozen=True)
@@ -121,22 +57,24 @@ def detects(path: Path) -> bool:
 
 def read(path: Path) -> ImageTable:
     """Return one image per row, in the order of the rows."""
-    [parsed] = parse(path)
-    _refuse_missing(parsed)
-    return image_table(parsed.placed, parsed.file.parent, parsed.classes, "table")
+    file, lines = _required_file(path), array("q")
+    columns = _columns(TableRows(file).all_columns(), fixed := fixed_classes(file.parent), file)
+
+    def placed() -> Iterator[tuple[str, LabelRecord]]:
+        for image in _images(file, columns):
+            lines.append(image.line)
+            yield f"{file}, line {image.line}", image.record
+
+    table = image_table(placed(), file.parent, fixed or columns.classes or None, "table")
+    _refuse_missing(table, file, lines)
+    return table
 
 
 def parse(path: Path) -> list[ParsedLabels]:
     """Return the labels of the rows."""
-    file = _file(path)
-    if file is None:
-        raise UserError(f"{path}: no table; the format 'table' is a {', '.join(SUFFIXES)} file, or a folder with labels.csv")
-    fixed = fixed_classes(file.parent)
-    table = TableRows(file)
-    rows = list(table)
-    columns = _columns(list(table.columns), fixed, file)
-    images = _without_repeats([_image(row, columns, f"{file}, line {row.line}") for row in rows], file)
-    placed = [(f"{file}, line {image.line}", image.record) for image in images]
+    file = _required_file(path)
+    columns = _columns(TableRows(file).all_columns(), fixed := fixed_classes(file.parent), file)
+    placed = [(f"{file}, line {image.line}", image.record) for image in _images(file, columns)]
     return [ParsedLabels(file, placed, fixed or columns.classes or None)]
 
 
@@ -155,6 +93,12 @@ def _file(path: Path) -> Path | None:
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return path
     return next((path / name for name in FILES if (path / name).is_file()), None)
+
+
+def _required_file(path: Path) -> Path:
+    if (file := _file(path)) is None:
+        raise UserError(f"{path}: no table; the format 'table' is a {', '.join(SUFFIXES)} file, or a folder with labels.csv")
+    return file
 
 
 def _first(names: Iterable[str], aliases: tuple[str, ...]) -> str | None:
@@ -192,6 +136,23 @@ def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Co
         classes = fixed
     states = {} if classes else {name: column for name in STATES if (column := _first(names, (name,))) is not None}
     return _Columns(image, _first(names, SPLIT), positives, negatives, classes, states)
+
+
+def _images(file: Path, columns: _Columns) -> Iterator[_Image]:
+    """Yield the images of a table, one row at a time; rows that repeat an earlier one are left out, or refused if they differ."""
+
+    def all_rows() -> Iterator[_Image]:
+        return (_image(row, columns, f"{file}, line {row.line}") for row in TableRows(file))
+
+    line_of: dict[str, int] = {}
+    repeats = []
+    for image in all_rows():
+        if line_of.setdefault(image.record.name, image.line) == image.line:
+            yield image
+        else:
+            repeats.append(image)
+    if repeats:
+        _refuse_contradictions(repeats, line_of, all_rows(), file)
 
 
 def _image(row: TableRow, columns: _Columns, where: str) -> _Image:
@@ -349,26 +310,29 @@ def _cells(row: TableRow, classes: tuple[str, ...], where: str) -> dict[str, int
     return values
 
 
-def _without_repeats(images: list[_Image], file: Path) -> list[_Image]:
-    """Drop rows that repeat an earlier one; raise if two rows contradict each other."""
-    first: dict[str, _Image] = {}
-    for image in images:
-        other = first.setdefault(image.record.name, image)
+def _refuse_contradictions(repeats: list[_Image], line_of: dict[str, int], images: Iterable[_Image], file: Path) -> None:
+    """Raise if an image differs from the first of its name, which is on the line `line_of` and among all `images`."""
+    wanted = {line_of[image.record.name] for image in repeats}
+    first = {image.record.name: image for image in images if image.line in wanted}
+    for image in repeats:
+        other = first[image.record.name]
         if image.record != other.record:
             how = "in another split" if replace(image.record, split=other.record.split) == other.record else "with other labels"
             raise UserError(
                 f"{file}, line {image.line}: '{image.record.name}' is already on line {other.line} {how}; make one row of the two"
             )
-    return list(first.values())
 
 
-def _refuse_missing(parsed: ParsedLabels) -> None:
-    folder = parsed.file.parent
-    missing = [(place, record.name) for place, record in parsed.placed if not (folder / record.name).is_file()]
+def _refuse_missing(table: ImageTable, file: Path, lines: Sequence[int]) -> None:
+    """Raise if an image does not exist; `lines` [N] are the lines of the images."""
+    folder = os.fspath(file.parent)
+    # A Path of each would take longer than the look.
+    missing = [row for row, name in enumerate(table.names) if not os.path.isfile(os.path.join(folder, name))]  # noqa: PTH113, PTH118
     if missing:
         raise UserError(
-            f"{missing[0][0]}: {len(missing)} of {len(parsed.placed)} images do not exist "
-            f"({first_few(name for _, name in missing)}); names are relative to {folder}: correct them, or remove their rows"
+            f"{file}, line {lines[missing[0]]}: {len(missing)} of {len(table.names)} images do not exist "
+            f"({first_few(table.names[row] for row in missing)}); names are relative to {folder}: correct them, "
+            "or remove their rows"
         )
 
 

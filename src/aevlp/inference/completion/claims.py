@@ -7,18 +7,21 @@ Absences are chosen by what they would cost: at most a small share of the labels
 rare, nearly all cells are absent, and a high precision of absences says nothing about that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from aevlp.core.seeds import seed_for
+from aevlp.data.prevalence import Floats
 from aevlp.inference.completion.fusion import Doubles, FitTarget
+from aevlp.store.packs import chunks_of
 from aevlp.training.intervals import ImageBootstrap, Interval
 
 FEWER, MORE = 1 / 6, 6.0  # plausible numbers of labels to find, as multiples of the estimate
 MOST_HIDDEN = 2.0  # labels to find per image that are always plausible
 RECALL_WORTH = 0.5  # of an image: the weights of the imitation, which the number of labels to find rests on, are uncertain too
+CELLS = 2**18  # whose cumulative sums are in memory at a time
 CUTS = 25  # tried for a precision, from the strictest on
 
 
@@ -68,7 +71,7 @@ class AbsentClaim:
         return f"precision {self.precision}; share of the labels to find that is lost among them {self.lost}; measured"
 
 
-def best_f1_cut(confidence: Doubles, found: int = 0) -> float:
+def best_f1_cut(confidence: Floats, found: int = 0) -> float:
     """Return the cut with the best expected F1 among cells of these confidences [M]; inf: no cell is worth it.
 
     `found` labels are known already and count as hits: the more there are, the surer a new one must be.
@@ -76,14 +79,29 @@ def best_f1_cut(confidence: Doubles, found: int = 0) -> float:
     ranked = np.sort(confidence)[::-1]
     if not len(ranked) or ranked[0] <= 0:
         return np.inf
-    f1 = 2 * (found + ranked.cumsum()) / (2 * found + np.arange(1, len(ranked) + 1) + ranked.sum())
-    best = int(np.where(np.append(ranked[1:] < ranked[:-1], True), f1, -np.inf).argmax())
-    if f1[best] < 2 * found / (2 * found + ranked.sum()):
+    total = float(ranked.sum(dtype=np.float64))
+    best, highest = 0, -np.inf
+    for rows, hits in cumulative(ranked):
+        f1 = 2 * (found + hits) / (2 * found + np.arange(rows.start + 1, rows.stop + 1) + total)
+        below = ranked[rows.start + 1 : rows.stop + 1]
+        f1[: len(below)][below == ranked[rows.start : rows.start + len(below)]] = -np.inf  # a cut has all equals on one side
+        if f1.max() > highest:
+            best, highest = rows.start + int(f1.argmax()), float(f1.max())
+    if highest < 2 * found / (2 * found + total):
         return np.inf
-    return float(ranked[best] + (ranked[best + 1] if best + 1 < len(ranked) else 0.0)) / 2
+    return (float(ranked[best]) + (float(ranked[best + 1]) if best + 1 < len(ranked) else 0.0)) / 2
 
 
-def lowest_cut(confidence: Doubles, low: Callable[[float, bool], float], precision: float) -> float:
+def cumulative(values: Floats) -> Iterator[tuple[range, Doubles]]:
+    """Yield the cumulative sum of values [M] part by part, each with its places: one of all labels would be a large table."""
+    before = 0.0
+    for rows in chunks_of(len(values), CELLS):
+        sums = before + values[rows.start : rows.stop].cumsum(dtype=np.float64)
+        yield rows, sums
+        before = sums[-1]
+
+
+def lowest_cut(confidence: Floats, low: Callable[[float, bool], float], precision: float) -> float:
     """Return the lowest cut of confidences [M] whose precision is at least this by the lower end of its interval; inf: none.
 
     Cuts are tried in a fixed order, the strictest first, and the first failure ends it: the chance of a wrong answer is that of a
@@ -108,7 +126,7 @@ class ClaimMeasurement:
     `to_complete` [M] are the confidences of the unknown cells of the images to complete.
     """
 
-    def __init__(self, held_out: Doubles, target: FitTarget, to_complete: Doubles) -> None:
+    def __init__(self, held_out: Floats, target: FitTarget, to_complete: Floats) -> None:
         self.held_out, self.target, self.to_complete = held_out, target, to_complete
         self.bootstrap = ImageBootstrap(len(held_out), seed_for(0, "claims"))
         self.recall_bootstrap = ImageBootstrap(len(held_out), seed_for(0, "recall"), RECALL_WORTH)
@@ -117,7 +135,7 @@ class ClaimMeasurement:
         """Return what is claimed about the labels above a cut."""
         wanted = self.target.positive_weight.sum(1)
         hits, _ = self._above(cut)
-        expected = round(float(self.to_complete.sum()))
+        expected = round(float(self.to_complete.sum(dtype=np.float64)))
         return MeasuredClaim(len(self.held_out), self.precision(cut), self.recall_bootstrap.share(hits, wanted, expected))
 
     def precise_cut(self, precision: float) -> float:
@@ -138,7 +156,9 @@ class ClaimMeasurement:
         given, wanted = self.held_out <= cut, self.target.positive_weight.sum(1)
         wrong, cells = (self.target.positive_weight * given).sum(1), (self.target.cell_weight * given).sum(1)
         precision = self.bootstrap.share(cells - wrong, cells, int((self.to_complete <= cut).sum()))
-        return AbsentClaim(self.recall_bootstrap.share(wrong, wanted, round(float(self.to_complete.sum()))), precision)
+        return AbsentClaim(
+            self.recall_bootstrap.share(wrong, wanted, round(float(self.to_complete.sum(dtype=np.float64)))), precision
+        )
 
     def _above(self, cut: float) -> tuple[Doubles, Doubles]:
         """Return the weights of right and of all labels above the cut, per image [N]."""
@@ -146,7 +166,7 @@ class ClaimMeasurement:
         return (self.target.positive_weight * given).sum(1), (self.target.cell_weight * given).sum(1)
 
 
-def absence_cut(confidence: Doubles, target: FitTarget, max_lost: float) -> tuple[float, float]:
+def absence_cut(confidence: Floats, target: FitTarget, max_lost: float) -> tuple[float, float]:
     """Return the greatest confidence of an absence, and the share of the labels to find that is lost among absences.
 
     `confidence` [N, C] is that of the target's images. The share is at most `max_lost` even if one label more were lost (with few
@@ -164,7 +184,7 @@ def absence_cut(confidence: Doubles, target: FitTarget, max_lost: float) -> tupl
     return (float(values[fine[-1]]), float(lost[fine[-1]])) if len(fine) else (-np.inf, 0.0)
 
 
-def expected_claim(proposed: Doubles, target: FitTarget, observed: float) -> ExpectedClaim:
+def expected_claim(proposed: Floats, target: FitTarget, observed: float) -> ExpectedClaim:
     """Return what is expected of proposals with these confidences [M]; `observed` is the mean number of labels seen per image."""
     counted = max(int((target.cell_weight > 0).any(1).sum()), 1)
     to_find = target.to_find / counted
@@ -174,6 +194,6 @@ def expected_claim(proposed: Doubles, target: FitTarget, observed: float) -> Exp
 
     def mean(factor: float) -> float:
         # With that many times as many labels to find, a confidence p becomes 1 - (1 - p) ** factor.
-        return float(1 - ((1 - proposed) ** factor).mean()) if len(proposed) else 0.0
+        return float(1 - ((1 - proposed) ** factor).mean(dtype=np.float64)) if len(proposed) else 0.0
 
     return ExpectedClaim(mean(1), mean(fewer), mean(more), observed + fewer * to_find, observed + more * to_find)

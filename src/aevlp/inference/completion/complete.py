@@ -17,8 +17,18 @@ from aevlp.damp.likeness import Likeness
 from aevlp.damp.options import DampOptions
 from aevlp.data.annotations import WHOLE_IMAGE
 from aevlp.data.dataset import Dataset, Labels, Split, evenly_spread
-from aevlp.inference.completion.claims import AbsentClaim, Claim, ClaimMeasurement, absence_cut, best_f1_cut, expected_claim
+from aevlp.data.prevalence import Floats
+from aevlp.inference.completion.claims import (
+    AbsentClaim,
+    Claim,
+    ClaimMeasurement,
+    absence_cut,
+    best_f1_cut,
+    cumulative,
+    expected_claim,
+)
 from aevlp.inference.completion.fusion import (
+    CHUNK,
     SUREST,
     TOGETHER,
     Doubles,
@@ -39,6 +49,7 @@ from aevlp.models.model_folder import load_classifier
 from aevlp.sources.consensus import tag_shares
 from aevlp.sources.damp import Damp
 from aevlp.store.location import store_root
+from aevlp.store.packs import chunks_of
 from aevlp.training.evaluate import probabilities
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import read_thresholds
@@ -93,7 +104,7 @@ def complete(task: LabelTask, accelerator: Accelerator) -> Completion:
             "measured; --folds 5 avoids that"
         )
     warnings = [] if task.run is None else list((task.run.read_result() or {}).get("warnings") or ())
-    scores = _scores(task, accelerator, warnings)
+    scores = {name: dict(found) for name, found in _scores(task, accelerator, warnings).items()}
     warned = tuple(dict.fromkeys(warnings))
     target, on = _target(task, scores)
     if target is None:
@@ -122,7 +133,7 @@ def complete(task: LabelTask, accelerator: Accelerator) -> Completion:
     return Completion(task.data, proposals, claim, absences, task.out, warned)
 
 
-def _cut(task: LabelTask, unknown: Doubles, held_out: Doubles, target: FitTarget) -> tuple[float, Claim | str]:
+def _cut(task: LabelTask, unknown: Floats, held_out: Doubles, target: FitTarget) -> tuple[float, Claim | str]:
     """Return the least confidence of a proposed label, and the claim about the labels above it, or why there are none.
 
     `unknown` [M] are the confidences of all unknown cells of the images to complete.
@@ -164,9 +175,7 @@ def _scores(task: LabelTask, accelerator: Accelerator, warnings: list[str]) -> d
         for split in (data.train, data.val):
             scores[split.name]["teacher"] = source.scores(split).numpy()
         if (data.train.observed == 1).any():
-            likeness = Likeness(source.views, tag_shares(torch.from_numpy(data.train.observed)))
-            scores["train"]["likeness"] = likeness.of_fitted().numpy()
-            scores["val"]["likeness"] = likeness.of_others(source.views.at(data.val, source.views.draws)).numpy()
+            scores["train"]["likeness"], scores["val"]["likeness"] = _likeness(source, data)
     if task.run is not None and task.options.folds is not None:
         from aevlp.inference.completion.folds import out_of_fold  # imported here to keep the chain of imports short
 
@@ -178,6 +187,13 @@ def _scores(task: LabelTask, accelerator: Accelerator, warnings: list[str]) -> d
         for split in (data.train, data.val):
             scores[split.name]["model"] = probabilities(classifier, inputs_of(split), accelerator)
     return scores
+
+
+def _likeness(source: Damp, data: Dataset) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return what images like the training and the validation images are tagged with, [N, C] and [M, C]."""
+    likeness = Likeness(source.views, tag_shares(torch.from_numpy(data.train.observed)))
+    others = likeness.of_others(source.views.at(data.val, source.views.draws))
+    return likeness.of_fitted().numpy(), others.numpy()
 
 
 def _target_splits(task: LabelTask) -> list[Split]:
@@ -258,8 +274,8 @@ def _answered(split: Split) -> Flags:
 
 def _fused_proposals(
     fusion: Fusion,
-    confidence: Doubles,
-    scores: Scores,
+    confidence: Floats,
+    scores: dict[str, npt.NDArray[np.float32]],
     split: Split,
     propose: float,
     deny: float,
@@ -267,9 +283,11 @@ def _fused_proposals(
 ) -> Proposals:
     """Propose labels from the confidence `propose` on, and absences up to the confidence `deny`.
 
-    `doubt` maps each predictor to its greatest confidence alone at which it doubts an observed label.
+    `doubt` maps each predictor to its greatest confidence alone at which it doubts an observed label. `scores` are used up.
     """
-    alone = fusion.confidence_alone(scores)
+    alone: dict[str, Floats] = {}
+    for name in list(scores):  # each is a table of the whole set, and of no further use
+        alone |= fusion.confidence_alone({name: scores.pop(name)})
     unknown = split.observed == 0
     doubted = split.observed == 1
     for name, values in alone.items():
@@ -300,14 +318,18 @@ def _rule_proposals(task: LabelTask, scores: Scores, split: Split) -> Proposals:
     return Proposals(values, dict.fromkeys(scores, values), proposed, nothing, nothing, _candidates(values, unknown, proposed))
 
 
-def _candidates(confidence: Doubles, unknown: Flags, settled: Flags) -> Flags:
+def _candidates(confidence: Floats, unknown: Flags, settled: Flags) -> Flags:
     """Return the labels to look at beyond those that are settled: with these, nearly all that are expected to be there.
 
     The likeliest few of each image are always among them: estimated confidences may all be too low, but their order holds.
     """
     ranked = np.sort(confidence[unknown])[::-1]
-    count = int(np.searchsorted(ranked.cumsum(), CANDIDATE_SHARE * ranked.sum())) + 1
+    enough = CANDIDATE_SHARE * ranked.sum(dtype=np.float64)
+    count = sum(int(np.searchsorted(sums, enough)) for _, sums in cumulative(ranked)) + 1
     least = ranked[min(count, len(ranked)) - 1] if len(ranked) else np.inf
-    place = rank_of_classes(-np.where(unknown & ~settled, confidence, -1.0))
-    is_likely = (confidence >= least) & (place < MOST_CANDIDATES)
-    return unknown & ~settled & (is_likely | (place < FEWEST_CANDIDATES))
+    candidates = unknown & ~settled
+    for rows in chunks_of(len(confidence), CHUNK):
+        part, values = candidates[rows.start : rows.stop], confidence[rows.start : rows.stop]
+        place = rank_of_classes(-np.where(part, values, -1.0))
+        part &= ((values >= least) & (place < MOST_CANDIDATES)) | (place < FEWEST_CANDIDATES)
+    return candidates

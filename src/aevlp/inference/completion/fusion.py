@@ -15,11 +15,14 @@ import numpy.typing as npt
 from aevlp.data.dataset import Labels
 from aevlp.data.prevalence import Floats, hidden_like, informative_rows
 from aevlp.data.regression import Logistic, fit_logistic, logit, positive_weight_by_scores
+from aevlp.store.packs import chunks_of
 
 Flags = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Scores = Mapping[str, Floats]
 """Predictor -> its scores [N, C], 0 to 1."""
+CHUNK = 4096  # images, whose scores are in float64 at a time
 PARTS = 5  # cross-validation: the images of a part are scored by a fusion fitted on the other parts
 TOGETHER = "together"
 SUREST = 0.95  # greatest confidence where nothing was measured
@@ -82,13 +85,13 @@ class Fusion:
     together: Confidence
     alone: Mapping[str, Confidence]
 
-    def confidence(self, scores: Scores) -> Doubles:
-        """Return the confidence of all predictors together, float64 [N, C]."""
-        return self.together(_features(scores, tuple(self.alone)))
+    def confidence(self, scores: Scores) -> Singles:
+        """Return the confidence of all predictors together, float32 [N, C]."""
+        return _in_parts(self.together, scores, tuple(self.alone))
 
-    def confidence_alone(self, scores: Scores) -> dict[str, Doubles]:
-        """Return predictor -> its confidence alone, float64 [N, C]."""
-        return {name: fitted(_features(scores, (name,))) for name, fitted in self.alone.items()}
+    def confidence_alone(self, scores: Scores) -> dict[str, Singles]:
+        """Return predictor -> its confidence alone, float32 [N, C], for each that has scores."""
+        return {name: _in_parts(self.alone[name], scores, (name,)) for name in scores}
 
 
 def complete_fit_target(observed: Labels, truth: Labels, rng: np.random.Generator) -> FitTarget:
@@ -142,13 +145,22 @@ def greatest_doubted(confidence: Doubles, target: FitTarget, precision: float) -
     return float(values[fine[-1]]) if len(fine) else -np.inf
 
 
-def rank_of_classes(values: Doubles) -> npt.NDArray[np.intp]:
+def rank_of_classes(values: Floats) -> npt.NDArray[np.intp]:
     """Return the rank 0..C-1 of each class within its image [N, C], the least value first; equal values keep their order."""
     return np.argsort(np.argsort(values, axis=1, kind="stable"), axis=1)
 
 
 def _features(scores: Scores, predictors: Sequence[str]) -> Doubles:
     return np.stack([logit(scores[name]) for name in predictors], axis=-1)
+
+
+def _in_parts(fitted: Confidence, scores: Scores, predictors: Sequence[str]) -> Singles:
+    """Return the confidence float32 [N, C], for some images at a time: the features of all would be many tables in float64."""
+    found = np.empty(scores[predictors[0]].shape, np.float32)
+    for rows in chunks_of(len(found), CHUNK):
+        part = slice(rows.start, rows.stop)
+        found[part] = fitted(_features({name: scores[name][part] for name in predictors}, predictors))
+    return found
 
 
 def _held_out(scores: Scores, predictors: Sequence[str], target: FitTarget) -> Doubles:

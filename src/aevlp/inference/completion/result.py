@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -18,15 +18,18 @@ from aevlp.core.errors import UserError
 from aevlp.core.tables import next_steps
 from aevlp.damp.quality import precision_recall
 from aevlp.data.annotations import Annotations, ScoredCells, ScoreKind, no_scores
-from aevlp.data.dataset import Dataset, Split, evenly_spread
+from aevlp.data.dataset import Dataset, Rows, Split, evenly_spread
 from aevlp.data.images import BadImage, open_rgb
+from aevlp.data.prevalence import Floats
 from aevlp.data.records import LabelRecord, records_of
 from aevlp.inference.completion.claims import AbsentClaim, Claim, ExpectedClaim
-from aevlp.inference.completion.fusion import Doubles, Flags
+from aevlp.inference.completion.fusion import Flags
+from aevlp.store.packs import chunks_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+CHUNK = 65_536  # images whose records are made at a time
 SAMPLES = 6  # images in a notebook
 THUMBNAIL = 128  # pixels of the longer side
 
@@ -35,27 +38,27 @@ THUMBNAIL = 128  # pixels of the longer side
 class Proposals:
     """Confidences and decisions about the images of a split, all [N, C]."""
 
-    confidence: Doubles
-    alone: Mapping[str, Doubles]  # predictor -> its confidence alone
+    confidence: Floats
+    alone: Mapping[str, Floats]  # predictor -> its confidence alone
     proposed: Flags
     denied: Flags
     doubted: Flags
 
     candidates: Flags
 
-    def cells(self) -> ScoredCells:
-        """Return the flagged cells with their scores."""
+    def cells(self, of: Rows) -> ScoredCells:
+        """Return the flagged cells of some images with their scores; their rows are places in `of`."""
         kinds = (
             (ScoreKind.PROPOSED, self.proposed),
             (ScoreKind.PROPOSED_ABSENT, self.denied),
             (ScoreKind.CANDIDATE, self.candidates),
             (ScoreKind.DOUBTED, self.doubted),
         )
-        places = [np.nonzero(flags) for _, flags in kinds]
+        places = [np.nonzero(flags[of]) for _, flags in kinds]
         rows, columns = (np.concatenate([place[axis] for place in places]).astype(np.int32) for axis in (0, 1))
         kind = np.repeat([int(kind) for kind, _ in kinds], [len(place[0]) for place in places]).astype(np.int8)
-        alone = {name: values[rows, columns].astype(np.float32) for name, values in self.alone.items()}
-        return ScoredCells(rows, columns, kind, self.confidence[rows, columns].astype(np.float32), alone)
+        alone = {name: values[of[rows], columns].astype(np.float32) for name, values in self.alone.items()}
+        return ScoredCells(rows, columns, kind, self.confidence[of[rows], columns].astype(np.float32), alone)
 
 
 @dataclass(frozen=True)
@@ -91,23 +94,21 @@ class Completion:
 
     def __iter__(self) -> Iterator[LabelRecord]:
         for split in self._splits:
-            yield from self._records(split)
+            # Some at a time: the scored cells of all would take far more memory than the confidences.
+            for rows in chunks_of(len(split.names), CHUNK):
+                yield from self._records(split, np.arange(rows.start, rows.stop))
 
     def __len__(self) -> int:
         return sum(len(split.names) for split in self._splits)
 
-    def _records(self, split: Split, rows: Sequence[int] | None = None) -> Iterator[LabelRecord]:
-        """Yield the records of a split's images, or of some of them."""
+    def _records(self, split: Split, rows: Rows) -> Iterator[LabelRecord]:
+        """Yield the records of some of a split's images."""
         found = self.proposals.get(split.name)
-        known = split.annotations
-        annotations = Annotations(known.complete, known.answers, no_scores() if found is None else found.cells())
-        names, labels = split.names, split.observed
-        if rows is not None:
-            chosen = np.array(rows, np.intp)
-            names, labels, annotations = split.paths.at(chosen).names, labels[chosen], annotations.part(chosen)
+        known = Annotations(split.annotations.complete, split.annotations.answers).part(rows)
+        annotations = Annotations(known.complete, known.answers, no_scores() if found is None else found.cells(rows))
         # To anyone else, images held out of an incompletely labelled set are no validation split.
         name = "train" if split.truth is None else split.name
-        return records_of(names, [name] * len(names), self.data.classes, labels, annotations)
+        return records_of(split.paths.at(rows).names, [name] * len(rows), self.data.classes, split.observed[rows], annotations)
 
     @cached_property
     def counts(self) -> LabelCounts:
@@ -165,7 +166,9 @@ class Completion:
     def _repr_html_(self) -> str:
         """Return the figures and a few images with their proposed labels, for notebooks."""
         figures = "".join(f"<li>{escape(line)}</li>" for line in self.summary().splitlines())
-        samples = "".join(_sample_html(split.paths[row], next(self._records(split, [row]))) for split, row in self._samples())
+        samples = "".join(
+            _sample_html(split.paths[row], next(self._records(split, np.array([row])))) for split, row in self._samples()
+        )
         return f'<div><ul>{figures}</ul><div style="display:flex;flex-wrap:wrap;gap:12px">{samples}</div></div>'
 
     def _samples(self) -> list[tuple[Split, int]]:

@@ -2,11 +2,8 @@
 
 import logging
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,6 +15,7 @@ from aevlp.damp.view_embeddings import ViewKey
 from aevlp.damp.views import ViewSettings
 from aevlp.data.fingerprint import DIGEST
 from aevlp.experiments.bench.baselines import bare_model
+from aevlp.experiments.bench.command_cost import CommandCost, cost_of
 from aevlp.experiments.bench.images import patchwork, write_images
 from aevlp.experiments.bench.measurement import Bench, Measurement, Ratio, rates, register_figure, side_by_side
 from aevlp.experiments.bench.models import RESNET_50, save_resnet
@@ -35,14 +33,6 @@ from aevlp.store.packs import chunks_of
 MOST = 1.1  # goal of growth
 LARGE = 64  # images of a batch of the bare model
 log = logging.getLogger("aevlp.experiments.bench")
-
-
-@dataclass(frozen=True)
-class CommandCost:
-    """Time and memory of a command."""
-
-    seconds: float
-    peak: float  # resident MB
 
 
 @register_figure("growth", "cost per image in the largest set / in the smallest: seconds, disk, memory", takes_long=True)
@@ -99,34 +89,6 @@ def growth(
         row("peak memory of scoring", {s: [cost.peak for cost in scored[s]] for s in sizes}, "MB"),
         row("peak memory of training", {s: [cost.peak for cost in trained[s]] for s in sizes}, "MB"),
     ]
-
-
-_LAUNCH = """
-import os, subprocess, sys, time
-parent, command = int(sys.argv[1]), sys.argv[2:]
-child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-ended = 0
-while not ended:
-    time.sleep(0.01)
-    ended, status, used = os.wait4(child.pid, os.WNOHANG)
-    if os.getppid() != parent:
-        child.kill()
-print(used.ru_maxrss)
-sys.exit(os.waitstatus_to_exitcode(status) & 255)
-"""
-"""A small process in between: the peak of a child starts at the peak of the process that forked it. It ends with its parent."""
-
-
-def cost_of(words: Sequence[object]) -> CommandCost:
-    """Run the command `aevlp WORDS` in a process of its own and return its cost."""
-    started = time.perf_counter()
-    launcher = [sys.executable, "-S", "-c", _LAUNCH, str(os.getpid())]
-    done = subprocess.run([*launcher, sys.executable, "-m", "aevlp", *map(str, words)], capture_output=True, text=True)
-    seconds = time.perf_counter() - started
-    if done.returncode:
-        raise RuntimeError(f"aevlp {' '.join(map(str, words))} failed:\n{done.stderr}")
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
-    return CommandCost(seconds, int(done.stdout) * unit / 1e6)
 
 
 @register_figure("store", "seconds and peak memory of opening a store of a million images")
