@@ -82,7 +82,8 @@ def cannot_write(path: Path, error: Exception) -> UserError:
     """Return the error to raise when `path` could not be written."""
     # safetensors raises an error of its own, with the system's number in its text.
     number = error.errno if isinstance(error, OSError) else next(map(int, re.findall(r"os error (\d+)", str(error))), None)
-    reason = os.strerror(number) if number else str(error)
+    told = error.strerror if isinstance(error, OSError) else None  # that of a remote address is its own
+    reason = told or (os.strerror(number) if number else str(error))
     if number in FULL:
         return UserError(f"{path}: the disk is full ({reason}); free some space and start again, finished work is kept")
     return UserError(f"{path}: cannot be written ({reason}); choose another place")

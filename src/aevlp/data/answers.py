@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 
 from aevlp.core.errors import UserError
+from aevlp.core.remote import READ_ONLY, RemotePath
 from aevlp.data.annotations import COMPLETE, WHOLE_IMAGE, Annotations, Answer
 from aevlp.data.dataset import ImageTable
 
@@ -87,6 +88,8 @@ class Effort:
 
 def answers_file(data: Path) -> Path:
     """Return where the answers about the image set at `data` are kept by default: in its folder."""
+    if isinstance(data, RemotePath):
+        raise UserError(f"{data}: {READ_ONLY}; name a file on this machine for the answers with --answers")
     return (data if data.is_dir() else data.parent) / ANSWERS_FILE
 
 

@@ -15,9 +15,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.core.remote import RemotePath
 from aevlp.core.threads import in_threads
 from aevlp.data.dataset import Paths
 from aevlp.data.fingerprint import DIGEST, Digests
+from aevlp.data.image_files import Stamp, archive_at, stamp_of
 
 FILE = "files.sqlite"
 AT_ONCE = 500  # files of a query
@@ -46,7 +48,7 @@ class KnownFiles:
         entries = [
             (key, *self.stamps[row].tolist(), self.digests[row].ljust(DIGEST, b"\0"), unreadable.get(int(row)))
             for row, key in zip(rows, _keys(self.paths, rows), strict=True)
-            if self.digests[row]
+            if self.digests[row] and self.stamps[row, 0] >= 0
         ]
         if entries:
             _with_table(
@@ -77,10 +79,19 @@ def recall(paths: Paths, memory: Path | None) -> KnownFiles:
 
 def _stamps(paths: Paths, rows: range) -> Stamps:
     found = np.full((len(rows), 2), -1, np.int64)
-    for index, key in enumerate(_keys(paths, rows)):
+    known: dict[Path, Stamp] = {}  # of archives
+    for index, (row, key) in enumerate(zip(rows, _keys(paths, rows), strict=True)):
         with suppress(OSError, ValueError):
-            state = os.stat(key)  # noqa: PTH116  to make a Path of each takes longer than to look
-            found[index] = state.st_size, state.st_mtime_ns
+            try:
+                state = os.stat(key)  # noqa: PTH116  to make a Path of each takes longer than to look
+                found[index] = state.st_size, state.st_mtime_ns
+            except (FileNotFoundError, NotADirectoryError):
+                path = paths[row]
+                archive = archive_at(path)
+                file = path if archive is None else archive[0]
+                if file not in known:
+                    known[file] = stamp_of(file)
+                found[index] = known[file]
     return found
 
 
@@ -88,12 +99,12 @@ def _keys(paths: Paths, rows: Sequence[int] | npt.NDArray[np.intp]) -> list[byte
     """Return the absolute path of each file; names need not be UTF-8."""
     root = os.fsencode(paths.root.resolve()) + b"/"
     names = (os.fsencode(paths.names[row]) for row in rows)
-    return [name if name.startswith(b"/") else root + name for name in names]
+    return [name if name.startswith(b"/") or b"://" in name else root + name for name in names]
 
 
 def _with_table(memory: Path | None, act: Callable[[sqlite3.Connection], object]) -> None:
     """Let `act` use the table of files in one transaction, if there is one that can be used; remove a damaged one."""
-    if memory is None:
+    if memory is None or isinstance(memory, RemotePath):
         return
     file = memory / FILE
     try:

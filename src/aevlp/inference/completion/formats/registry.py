@@ -10,6 +10,7 @@ from typing import IO
 from aevlp.core.errors import UserError
 from aevlp.core.files import whole_file
 from aevlp.core.registry import Registry, summary_of
+from aevlp.core.remote import RemotePath, joined
 from aevlp.data.records import LabelRecord
 
 
@@ -36,12 +37,13 @@ class LabelFile:
 
     def path(self, name: str) -> Path:
         """Return the image's absolute path, without any `..`."""
-        path = self._root / name
+        path = joined(self._root, name)
         return path.parent.resolve() / path.name if ".." in PurePath(name).parts else path
 
     def relative(self, name: str, folder: Path | None = None) -> str:
-        """Return the image's path relative to a folder (default: the file's), with forward slashes."""
-        return PurePath(os.path.relpath(self.path(name), folder or self._folder)).as_posix()
+        """Return the image's path relative to a folder (default: the file's), with forward slashes; a remote address as it is."""
+        path = self.path(name)
+        return str(path) if isinstance(path, RemotePath) else PurePath(os.path.relpath(path, folder or self._folder)).as_posix()
 
     @property
     def parent(self) -> Path:

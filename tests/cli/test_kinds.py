@@ -1,0 +1,140 @@
+"""The same images in every kind of set and at a remote address: one scoring for all, and the same weights."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'aevlp[datasets]'")
+
+from aevlp.data import read
+from tests.cli.run import aevlp, refused, weights_of
+from tests.kinds import KINDS, colour_items, in_memory
+
+LINEAR = ["--method", "an", "--train.mode", "linear", "--epochs", "2", "--train.batch_size", "8"]
+OWN = ["folder", "table", "parquet", "webdataset"]  # `datasets` itself writes the other
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory):
+    return colour_items(tmp_path_factory.mktemp("kinds") / "world")
+
+
+@pytest.fixture
+def sets(items, tmp_path):
+    """Kind of set -> its place: on this disk, and at a remote address."""
+    pytest.importorskip("datasets", reason="needs datasets, which writes one of the kinds")
+    local = {kind: write(items, tmp_path / kind) for kind, write in KINDS.items()}
+    return {**local, **{f"remote {kind}": in_memory(path, f"{tmp_path.name}-{kind}") for kind, path in local.items()}}
+
+
+@pytest.fixture
+def words(backbone):
+    small = ["--model.image_size", "32", "--train.workers", "1", "--device", "cpu", "--report", "false"]
+    return [*small, "--backbone", str(backbone), "--teacher", "tests.colours:teacher", "--damp.temperature", "0.1"]
+
+
+def test_one_image_has_one_digest_wherever_it_lies(sets, items):
+    assert len(sets) == 10
+    expected = [(item.split, item.label) for item in items if item.split == "train"]
+    found = {}
+    for kind, path in sets.items():
+        table = read(path)
+        rows = [row for row, split in enumerate(table.splits) if split == "train"]
+        labels = [("train", table.classes[table.labels[row].argmax()]) for row in rows]
+        assert labels == expected, kind
+        found[kind] = (table.classes, table.digests[rows].tolist(), sorted(table.digests.tolist()))
+        assert all(len(digest) > 8 for digest in found[kind][2])
+    assert all(each == found["folder"] for each in found.values())
+
+
+def test_what_one_kind_has_scored_no_other_scores_again(capsys, sets, words):
+    for number, (kind, path) in enumerate(sets.items()):
+        answer = aevlp(capsys, "score", path, *words)
+        assert answer.code == 0, answer.err
+        assert ("no teacher pass" in answer.err) is (number > 0), kind
+
+
+def test_training_gives_the_same_weights_on_every_kind(capsys, sets, words, tmp_path):
+    weights = {}
+    for kind, path in sets.items():
+        out = tmp_path / "runs" / kind.replace(" ", "-")
+        answer = aevlp(capsys, "train", path, "--out", out, *words, *LINEAR)
+        assert answer.code == 0, answer.err
+        weights[kind] = weights_of(out)
+    assert len(set(weights.values())) == 1, weights
+
+
+def test_predict_takes_remote_addresses_and_archives(capsys, sets, words, tmp_path, items):
+    run = tmp_path / "run"
+    assert aevlp(capsys, "train", sets["folder"], "--out", run, *words, *LINEAR).code == 0
+    tables = {}
+    remote = sets["remote folder"]
+    for name, path in {
+        "folder": sets["folder"] / "train",
+        "remote": remote / "train",
+        "pattern": f"{remote}/train/*/*.png",
+        "parquet": sets["parquet"] / "data" / "train-00000-of-00001.parquet",
+        "arrow": sets["remote save-to-disk"] / "train" / "data-00000-of-00001.arrow",
+    }.items():
+        out = tmp_path / f"{name}.csv"
+        answer = aevlp(capsys, "predict", run, path, "--out", out, "--device", "cpu")
+        assert answer.code == 0, answer.err
+        tables[name] = [line.split(",", 1) for line in out.read_text().splitlines()[1:]]
+    assert {len(rows) for rows in tables.values()} == {30}
+    assert all([rest for _, rest in rows] == [rest for _, rest in tables["folder"]] for rows in tables.values())
+    assert tables["parquet"][17][0].endswith("train-00000-of-00001.parquet/17")
+
+
+@pytest.mark.parametrize("kind", ["table", "parquet", "webdataset"])
+def test_a_known_set_is_not_read_again(capsys, sets, words, kind, monkeypatch):
+    for path in (sets[kind], sets[f"remote {kind}"]):
+        assert aevlp(capsys, "score", path, *words).code == 0
+        read_again: list[Path] = []
+        with monkeypatch.context() as patch:
+            patch.setattr("aevlp.data.image_files._digest", lambda path, read_again=read_again: read_again.append(path) or b"x")
+            assert aevlp(capsys, "score", path, *words).code == 0
+        assert read_again == []
+
+
+def test_a_changed_archive_is_read_again(capsys, items, words, tmp_path):
+    path = KINDS["webdataset"](items, tmp_path / "shards")
+    assert aevlp(capsys, "score", path, *words).code == 0
+    first = sorted(read(path).digests.tolist())
+    KINDS["webdataset"](items[:-5], path)
+    assert aevlp(capsys, "score", path, *words).code == 0
+    assert sorted(read(path).digests.tolist()) == sorted(set(first) & set(read(path).digests.tolist()))
+    assert len(read(path).names) == len(items) - 5
+
+
+def test_a_filled_store_is_read_from_a_remote_address_and_never_written(capsys, items, words, tmp_path):
+    path, store = KINDS["folder"](items, tmp_path / "photos"), tmp_path / "views"
+    assert aevlp(capsys, "score", path, *words, "--store", store).code == 0
+    remote = in_memory(store, f"{tmp_path.name}-views")
+    before = {name for name, *_ in _files(remote)}
+    answer = aevlp(
+        capsys, "train", path, "--out", tmp_path / "run", *words, "--epochs", "1", "--method", "aevlp", "--store", remote
+    )
+    assert answer.code == 0, answer.err
+    assert "no teacher pass" in answer.err
+    assert {name for name, *_ in _files(remote)} == before
+    other = KINDS["folder"](colour_items(tmp_path / "other", train=42), tmp_path / "more")
+    said = refused(capsys, "score", other, *words, "--store", remote)
+    assert "a remote address is only read; fill a store on this machine (--store DIR), and copy it there" in said
+    said = refused(capsys, "score", path, *words, "--damp.grid", "2", "--store", remote)
+    assert "has no embeddings of this model and these views" in said
+    assert "a remote address is only read" in refused(capsys, "store", "list", "--store", remote)
+
+
+def _files(folder):
+    import fsspec
+
+    return sorted((name,) for name in fsspec.filesystem("memory").find(f"/{folder.name}"))
+
+
+@pytest.mark.parametrize("command", ["train", "label", "predict"])
+def test_nothing_is_written_to_a_remote_address(capsys, items, words, tmp_path, command):
+    path = KINDS["folder"](items, tmp_path / "photos")
+    given = [path, *words] if command != "predict" else [tmp_path, path]
+    said = refused(capsys, command, *given, "--out", "memory://somewhere/out.csv")
+    assert said.startswith("memory://somewhere/out.csv: a remote address is only read")
+    assert not Path("memory:").exists()
