@@ -31,10 +31,10 @@ def colour_items(folder: Path, *, train: int = 30, test: int = 10) -> list[Item]
     world = write_world(folder, train=train, test=test)
     with (world / "labels.csv").open() as file:
         rows = list(csv.DictReader(file))
-    items = [
-        Item(Path(row["image"]).name, row["labels"].split(";")[0], row["split"], (world / row["image"]).read_bytes())
-        for row in rows
-    ]
+    items = []
+    for row in rows:
+        path = world / row["image"]
+        items.append(Item(path.name, row["labels"].split(";")[0], row["split"], path.read_bytes()))
     return sorted(items, key=lambda item: (item.split, item.label, item.name))
 
 
@@ -111,10 +111,8 @@ def as_tar(items: Sequence[Item], root: Path) -> Path:
         for first in range(0, len(some), 12):
             members: list[tuple[str, bytes]] = []
             for number, item in enumerate(some[first : first + 12]):
-                members += [
-                    (f"{number:04d}.png", item.content),
-                    (f"{number:04d}.json", json.dumps({"labels": [item.label]}).encode()),
-                ]
+                members.append((f"{number:04d}.png", item.content))
+                members.append((f"{number:04d}.json", json.dumps({"labels": [item.label]}).encode()))
             write_tar(root / f"{split}-{first:06d}.tar", members)
     return root
 
