@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,21 @@ def whole_file(path: Path, *, tidy: bool = True) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if (cause := _disk_error(error)) is not None:
+            raise cannot_write(path, cause) from error
+        raise
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes `path`, which does not exist, only when everything is in it."""
+    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        part.mkdir(parents=True)
+        yield part
+        part.rename(path)
+    except BaseException as error:
+        shutil.rmtree(part, ignore_errors=True)
         if (cause := _disk_error(error)) is not None:
             raise cannot_write(path, cause) from error
         raise
