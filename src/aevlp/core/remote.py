@@ -86,7 +86,7 @@ class RemotePath(_LocalPath):
         try:
             system, path = url_to_fs(str(self))
         except ImportError as error:
-            raise UserError(f"{self}: {one_line(error)}; install what reads {scheme}:// addresses") from None
+            raise UserError(f"{self}: a package that reads {scheme}:// addresses is missing ({error}); install it") from None
         except ValueError as error:
             raise UserError(f"{self}: no known kind of address ({one_line(error)}); check its beginning") from None
         return system, path
