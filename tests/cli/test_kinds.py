@@ -1,7 +1,9 @@
 """The same images in every kind of set and at a remote address: one scoring for all, and the same weights."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'aevlp[datasets]'")
@@ -142,3 +144,59 @@ def test_nothing_is_written_to_a_remote_address(capsys, items, words, tmp_path, 
     said = refused(capsys, command, *given, "--out", "memory://somewhere/out.csv")
     assert said.startswith("memory://somewhere/out.csv: a remote address is only read")
     assert not Path("memory:").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("parquet", "completed.csv"),
+        ("webdataset", "completed.json"),
+        ("save-to-disk", "completed.json"),
+        ("remote folder", "completed.csv"),
+        ("remote webdataset", "completed.jsonl"),
+    ],
+)
+def test_labels_of_every_kind_are_an_image_set_again(capsys, sets, words, tmp_path, kind, name):
+    out = tmp_path / "labels" / name
+    form = ["--out-format", "coco"] if name.endswith(".json") else []
+    answer = aevlp(capsys, "label", sets[kind], "--out", out, *form, *words)
+    assert answer.code == 0, answer.err
+    answer = aevlp(capsys, "check", out)
+    assert answer.code == 0, answer.err
+    assert "40 images, 6 classes" in answer.out
+
+
+def test_features_are_found_by_the_names_of_images_in_archives(capsys, sets, tmp_path):
+    names, digests = read(sets["parquet"]).names, read(sets["parquet"]).digests
+    values = np.random.default_rng(0).normal(size=(len(names), 8)).astype(np.float32)
+    np.savez(tmp_path / "features.npz", images=np.array(names), features=values)
+    by_digest = dict(zip(digests.tolist(), values, strict=True))
+    folder = read(sets["folder"])
+    same = np.stack([by_digest[digest] for digest in folder.digests.tolist()])
+    np.savez(tmp_path / "same.npz", images=np.array(folder.names), features=same)
+    weights = []
+    for kind, file in (("parquet", "features.npz"), ("folder", "same.npz")):
+        out, words = tmp_path / f"on-{kind}", ["--method", "an", "--epochs", "2", "--device", "cpu", "--report", "false"]
+        answer = aevlp(capsys, "train", sets[kind], "--out", out, "--features", tmp_path / file, *words)
+        assert answer.code == 0, answer.err
+        weights.append(weights_of(out))
+    assert weights[0] == weights[1]
+
+
+def test_bad_sets_are_refused_in_one_line(capsys, items, linear, tmp_path):
+    files = {
+        "damaged.parquet": b"PAR1 and nothing else",
+        "damaged.tar": b"no archive" * 100,
+        "empty.tar": b"",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        for command in (["check"], ["train", "--out", tmp_path / "run", *linear], ["score"]):
+            said = refused(capsys, command[0], tmp_path / name, *command[1:])
+            assert said.startswith(f"{tmp_path / name}: damaged, or no "), said
+    broken = [replace(item, content=item.content[:60]) if number == 3 else item for number, item in enumerate(items)]
+    path = KINDS["parquet"](broken, tmp_path / "broken")
+    said = refused(capsys, "train", path, "--out", tmp_path / "run", *linear)
+    assert said.startswith(f"{path}: 1 of 40 images cannot be read (data/test-00000-of-00001.parquet/3: ")
+    answer = aevlp(capsys, "train", path, "--out", tmp_path / "run", *linear, "--bad-images", "skip")
+    assert answer.code == 0, answer.err
