@@ -102,7 +102,8 @@ class _ParquetRows(ArrowRows):
 
     def columns(self, names: list[str]) -> dict[str, list[Any]]:
         with self._lock:
-            return {name: values.to_pylist() for name, values in zip(names, self._parquet.read(columns=names), strict=True)}
+            table = self._parquet.read(columns=names)
+        return {name: table.column(name).to_pylist() for name in names}
 
 
 class _StreamRows(ArrowRows):

@@ -2,16 +2,16 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aevlp.core.errors import UserError, first_few
 from aevlp.data.addresses import missing_images
 from aevlp.data.dataset import ImageTable
-from aevlp.data.files import fixed_classes
-from aevlp.data.image_files import open_rows
-from aevlp.data.label_columns import LabelEncoding, choose_column, classes_in, encoding_of
+from aevlp.data.files import fixed_classes, refuse_repeated
+from aevlp.data.image_files import opened
+from aevlp.data.label_columns import FLAGS, LabelEncoding, choose_column, classes_in, encoding_of
 from aevlp.data.readers import ChosenColumns
 from aevlp.data.records import LabelRecord, image_table
 from aevlp.data.row_labels import IMAGE, POSITIVES, SPLIT, TableColumns, TableRow, label_record
@@ -39,43 +39,68 @@ class _Plan:
         return self.labels == WRITTEN
 
 
-def read_rows(root: Path, files: Sequence[tuple[str, str]], chosen: ChosenColumns, kind: str) -> ImageTable:
+@dataclass(frozen=True)
+class _File:
+    """A file of a set."""
+
+    name: str  # relative to the folder of the set
+    split: str
+    rows: "ArrowRows"
+
+    @property
+    def path(self) -> Path:
+        return self.rows.file
+
+
+def read_rows(root: Path, names: Sequence[tuple[str, str]], chosen: ChosenColumns, kind: str) -> ImageTable:
     """Return the table of some files of a folder, each given with its split; a column `split` tells it row by row."""
-    opened = [(root / name, name, split, open_rows(root / name)) for name, split in files]
-    plan = _plan(opened[0][3], chosen, root)
-    names = [*plan.labels, *plan.others, *([plan.split] if plan.split else []), *([plan.image] if plan.is_path else [])]
-    contents: list[dict[str, list[Any]]] = []
-    for file, _, _, rows in opened:
-        if missing := [name for name in (*names, plan.image) if name not in rows.schema.names]:
-            raise UserError(
-                f"{file}: no column '{missing[0]}', which {opened[0][1]} has; its columns are: {first_few(rows.schema.names, 8)}"
-            )
-        contents.append(_values(rows, names))
+    files = [_File(name, split, cast("ArrowRows", opened(root / name))) for name, split in names]
     fixed = fixed_classes(root)
+    plan = _plan(files[0].rows, chosen, root)
     if not plan.labels:
-        plan, contents = _with_flags(plan, opened[0][3], contents, [rows for *_, rows in opened], fixed, root)
+        plan = replace(plan, labels=_flag_columns(plan, files, fixed, root))
+    contents = [_content(file, plan, files[0]) for file in files]
     encodings = {
         name: encoding_of(
             [value for content in contents for value in content[name]],
-            _class_names(opened[0][3], name),
+            _listed_classes(files, name),
             fixed,
             f"{root}, column '{name}'",
         )
         for name in plan.labels
     }
     placed: list[tuple[str, LabelRecord]] = []
-    for (file, name, split, rows), content in zip(opened, contents, strict=True):
-        for row in range(rows.count):
-            cells = {column: values[row] for column, values in content.items()}
-            image = f"{name}/{rows.image_name(plan.image, row)}"
-            if plan.is_path:
-                folder, _, _ = name.rpartition("/")
-                image = "/".join(filter(None, (folder, str(cells[plan.image]))))
-            placed.append((f"{file}, row {row}", _record(cells, plan, encodings, image, split, f"{file}, row {row}")))
-    _say(plan, root)
-    if plan.is_path and (absent := missing_images(root, [record.name for _, record in placed])):
-        raise UserError(f"{root}: {len(absent)} of {len(placed)} images do not exist ({first_few(absent)}); correct their names")
+    for file, content in zip(files, contents, strict=True):
+        for row in range(file.rows.count):
+            cells, where = {column: values[row] for column, values in content.items()}, f"{file.path}, row {row}"
+            name = _image_name(file, row, cells, plan)
+            placed.append((where, _record(cells, plan, encodings, name, file.split, where)))
+    if plan.is_path:
+        found = [record.name for _, record in placed]
+        refuse_repeated(found, root, "name each once")
+        if absent := missing_images(root, found):
+            raise UserError(f"{root}: {len(absent)} of {len(found)} images do not exist ({first_few(absent)}); correct them")
+    labels = f"column '{plan.labels[0]}'" if len(plan.labels) == 1 else f"columns {first_few(plan.labels, 6)}"
+    log.info("%s: images from column '%s', labels from %s (--image-column, --label-column)", root, plan.image, labels)
     return image_table(placed, root, fixed or _classes(plan, encodings, placed), kind)
+
+
+def _content(file: _File, plan: _Plan, first: _File) -> dict[str, list[Any]]:
+    """Return the columns of a file, except that of the images' bytes."""
+    names = [*plan.labels, *plan.others, *([plan.split] if plan.split else []), *([plan.image] if plan.is_path else [])]
+    columns = file.rows.schema.names
+    if missing := [name for name in (*names, plan.image) if name not in columns]:
+        raise UserError(
+            f"{file.path}: no column '{missing[0]}', which {first.name} has; its columns are: {first_few(columns, 8)}"
+        )
+    return _values(file.rows, names)
+
+
+def _image_name(file: _File, row: int, cells: dict[str, Any], plan: _Plan) -> str:
+    if plan.is_path:
+        folder = file.name.rpartition("/")[0]
+        return "/".join(filter(None, (folder, str(cells[plan.image]))))
+    return f"{file.name}/{file.rows.image_name(plan.image, row)}"
 
 
 def _values(rows: "ArrowRows", names: list[str]) -> dict[str, list[Any]]:
@@ -108,28 +133,21 @@ def _plan(rows: "ArrowRows", chosen: ChosenColumns, root: Path) -> _Plan:
     return _Plan(image, is_path, () if label is None else (label,), (), split)
 
 
-def _with_flags(
-    plan: _Plan,
-    first: "ArrowRows",
-    contents: list[dict[str, list[Any]]],
-    rows: list["ArrowRows"],
-    fixed: tuple[str, ...] | None,
-    root: Path,
-) -> tuple[_Plan, list[dict[str, list[Any]]]]:
-    """Return the plan with a column per class: those of `classes.txt`, or all that hold nothing but 1, 0, -1 and nothing."""
+def _flag_columns(plan: _Plan, files: list[_File], fixed: tuple[str, ...] | None, root: Path) -> tuple[str, ...]:
+    """Return the column of each class: those of `classes.txt`, or all that hold nothing but 1, 0, -1 and nothing."""
+    first = files[0].rows
     known = [name for name in first.schema.names if first.is_flag(name)]
     if fixed is not None and (missing := [name for name in fixed if name not in known]):
         raise UserError(f"{root}: no label column, and none for the class '{missing[0]}'; name one with --label-column")
-    names = list(fixed or known)
-    found = [_values(each, names) for each in rows]
-    flags = [name for name in names if all(value is None or value in (-1, 0, 1) for content in found for value in content[name])]
-    if len(flags) < 2:
+    for file in files:
+        named = [name for name in fixed or known if name in file.rows.schema.names]
+        values = _values(file.rows, named)
+        known = [name for name in named if all(value is None or value in FLAGS for value in values[name])]
+    if len(known) < 2:
         others = [name for name in first.schema.names if name not in (plan.image, plan.split)]
-        raise UserError(
-            f"{root}: no label column is obvious; name one with --label-column (there are: {first_few(others, 12) or 'none'})"
-        )
-    merged = [{**content, **{name: flag[name] for name in flags}} for content, flag in zip(contents, found, strict=True)]
-    return _Plan(plan.image, plan.is_path, tuple(flags), (), plan.split), merged
+        listed = first_few(others, 12) or "none"
+        raise UserError(f"{root}: no label column is obvious; name one with --label-column (there are: {listed})")
+    return tuple(known)
 
 
 def _record(
@@ -169,12 +187,18 @@ def _class_names(rows: "ArrowRows", column: str) -> tuple[str, ...] | None:
     return None
 
 
+def _listed_classes(files: list[_File], column: str) -> tuple[str, ...] | None:
+    """Return the classes that all files list for a column."""
+    names = _class_names(files[0].rows, column)
+    for file in files:
+        if (others := _class_names(file.rows, column)) != names:
+            raise UserError(f"{file.path}: lists other classes for '{column}' than {files[0].name}; write the files again, alike")
+        if others is not None:
+            refuse_repeated(others, f"{file.path}, column '{column}'", "rename one", "classes")
+    return names
+
+
 def _classes(plan: _Plan, encodings: dict[str, LabelEncoding], placed: list[tuple[str, LabelRecord]]) -> tuple[str, ...] | None:
     if len(plan.labels) > 1 and not plan.is_written:
         return plan.labels
     return classes_in(encodings[plan.labels[0]], {name for _, record in placed for name in record.confirmed})
-
-
-def _say(plan: _Plan, root: Path) -> None:
-    labels = f"column '{plan.labels[0]}'" if len(plan.labels) == 1 else f"columns {first_few(plan.labels, 6)}"
-    log.info("%s: images from column '%s', labels from %s (--image-column, --label-column)", root, plan.image, labels)

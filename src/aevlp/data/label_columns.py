@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aevlp.core.errors import UserError, did_you_mean, first_few
 from aevlp.data.dataset import SPLIT_NAMES
+from aevlp.data.files import CLASSES_FILE
 
 FLAGS = (-1, 0, 1)
 UNLABELLED = -1  # in a column of class numbers
@@ -58,27 +59,24 @@ def encoding_of(
     Lists of one length that hold nothing but 1, 0 and -1, and one of them twice, are flags: no image has a class twice.
     `what` names the column, for messages.
     """
-    lists = [value for value in values if isinstance(value, list)]
-    numbers = [number for value in values for number in (value if isinstance(value, list) else [value])]
-    if names is None and lists and len(lists) == sum(value is not None for value in values):
-        widths = {len(value) for value in lists}
-        is_flags = all(number in FLAGS for number in numbers if number is not None) and None not in (
-            each for row in lists for each in row
-        )
-        if is_flags and len(widths) == 1 and any(len(set(value)) < len(value) or True in map(_is_bool, value) for value in lists):
-            [width] = widths
-            if fixed is not None and len(fixed) != width:
-                raise UserError(
-                    f"{what}: {width} flags per image, but classes.txt lists {len(fixed)} classes; correct one of them"
-                )
-            return LabelEncoding(fixed or tuple(map(str, range(width))), True)
-    if names is None and any(isinstance(number, int) for number in numbers):
+    if names is None and (width := _flags([value for value in values if value is not None])):
+        if fixed is not None and len(fixed) != width:
+            raise UserError(f"{what}: {width} flags per image, but {CLASSES_FILE} lists {len(fixed)} classes; correct one")
+        return LabelEncoding(fixed or tuple(map(str, range(width))), True)
+    parts = (part for value in values for part in (value if isinstance(value, list) else [value]))
+    if names is None and any(isinstance(part, int) for part in parts):
         names = fixed
     return LabelEncoding(names, False)
 
 
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
+def _flags(values: Sequence[object]) -> int:
+    """Return the number of flags in each of the values; 0 if they are no flags."""
+    rows = [value for value in values if isinstance(value, list)]
+    if len(rows) < len(values) or len({len(row) for row in rows}) != 1:
+        return 0
+    if not all(isinstance(part, int | float) and part in FLAGS for row in rows for part in row):
+        return 0
+    return len(rows[0]) if any(len(set(row)) < len(row) or isinstance(row[0], bool) for row in rows) else 0
 
 
 def classes_in(encoding: LabelEncoding, labels: Collection[str]) -> tuple[str, ...] | None:

@@ -160,6 +160,9 @@ def test_images_may_be_bytes_or_the_names_of_files(items, tmp_path):
     named = read(write_parquet(tmp_path / "named.parquet", {"file_name": names, "labels": columns["labels"]}))
     assert plain.digests.tolist() == linked.digests.tolist() == named.digests.tolist()
     assert named.names[0] == items[0].name
+    twice = pa.array([items[0].name, *names.to_pylist()[:-1]])
+    with pytest.raises(UserError, match=r"images that occur more than once: 1 \("):
+        read(write_parquet(tmp_path / "twice.parquet", {"file_name": twice, "labels": columns["labels"]}))
     (tmp_path / items[0].name).unlink()
     with pytest.raises(UserError, match="1 of 6 images do not exist"):
         read(tmp_path / "named.parquet")
@@ -192,6 +195,15 @@ def test_a_label_out_of_range(written, refusal):
     root = written(label=[0, 1, 2, 3, 0, 1])
     (root / "classes.txt").write_text("cat\ndog\nelk\n")
     assert "the label 3 is out of the range of 3" in refusal(root)
+
+
+def test_files_that_list_other_classes_or_one_twice(written, items, refusal):
+    root = written(features(label=LISTS), label=[0, 1, 2, 0, 1, 2])
+    columns = {"image": image_array(items), "label": pa.array([0, 1, 2, 0, 1, 2])}
+    file = write_parquet(root / "zzz.parquet", columns, features(label={**LISTS, "names": ["elk", "dog", "cat"]}))
+    assert refusal(root) == f"{file}: lists other classes for 'label' than train.parquet; write the files again, alike"
+    file = write_parquet(file, columns, features(label={**LISTS, "names": ["cat", "dog", "cat"]}))
+    assert refusal(file) == f"{file}, column 'label': classes that occur more than once: 1 (cat); rename one"
 
 
 def test_no_image_column(written, items, tmp_path, refusal):

@@ -166,6 +166,12 @@ def test_a_label_that_is_none(tar, refusal):
     assert refusal(file).startswith(f"{file}, sample 1: the label \"{{'a': 1}}\" is neither a name nor the number of a class")
 
 
+def test_samples_without_an_image_are_counted(tar):
+    table = read(tar(("index.json", b"{}"), ("1.png", picture()), ("1.txt", b"cat;dog"), ("2.txt", b"cat")))
+    assert table.notes == ("samples without an image, left out: 2",)
+    assert len(table.names) == 1
+
+
 def test_no_images(tar, refusal):
     file = tar(("1.txt", b"cat;dog"))
     assert refusal(file) == f"{file}: no images in it; its members end in: txt"

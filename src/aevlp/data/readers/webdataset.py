@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,37 +35,40 @@ def read(path: Path, chosen: ChosenColumns = DETECTED) -> ImageTable:
         raise UserError(f"{path}: no {SUFFIX} file in it; check the path")
     archives = {name: _archive(root / name) for name in names}
     samples = [(name, key, sample) for name, archive in archives.items() for key, sample in _samples(archive).items()]
-    found = {suffix for *_, sample in samples for suffix in sample}
-    images = sorted(suffix for suffix in found if f".{suffix}" in IMAGE_SUFFIXES)
-    usual = {suffix: sum(suffix in sample for *_, sample in samples) for suffix in images}
-    # Samples of one set may be of several formats, as long as each has one image.
-    is_mixed = all(sum(suffix in sample for suffix in images) <= 1 for *_, sample in samples)
-    image = (
-        None if is_mixed and chosen.image is None else choose_column("--image-column", chosen.image, [], images, path, "images")
-    )
-    if not images:
-        raise UserError(f"{path}: no images in it; its members end in: {first_few(sorted(found), 8) or 'nothing'}")
-    wanted = images if image is None else [image]
-    samples = [each for each in samples if any(suffix in each[2] for suffix in wanted)]
-    labels, what = _labels(path, archives, samples, chosen.label)
+    suffixes = _image_suffixes(path, [sample for *_, sample in samples], chosen.image)
+    shown = [each for each in samples if any(suffix in each[2] for suffix in suffixes)]
+    labels, what = _labels(path, archives, shown, chosen.label)
     encoding = encoding_of(labels, None, fixed := fixed_classes(root), f"{path}, {what}")
     log.info(
         "%s: images from %s, labels from %s (--image-column, --label-column)",
         path,
-        ", ".join(f".{each}" for each in wanted if usual[each]),
+        ", ".join(f".{each}" for each in suffixes),
         what,
     )
     placed = []
-    for (name, key, sample), value in zip(samples, labels, strict=True):
+    for (name, key, sample), value in zip(shown, labels, strict=True):
         where = f"{root / name}, sample {key}"
         positives, negatives = encoding.labels(value, where)
-        member = next(sample[suffix] for suffix in wanted if suffix in sample)
-        if both := sorted(set(positives) & set(negatives)):
-            raise UserError(f"{where}: '{both[0]}' is both positive and negative; keep one of the two")
+        member = next(sample[suffix] for suffix in suffixes if suffix in sample)
         record = LabelRecord(f"{name}/{member}", split_of(name), tuple(dict.fromkeys(positives)), rejected=tuple(negatives))
         placed.append((where, record))
     used = {label for _, record in placed for label in record.observed}
-    return image_table(placed, root, fixed or classes_in(encoding, used), "webdataset")
+    table = image_table(placed, root, fixed or classes_in(encoding, used), "webdataset")
+    without = len(samples) - len(shown)
+    return replace(table, notes=(f"samples without an image, left out: {without:,}",)) if without else table
+
+
+def _image_suffixes(path: Path, samples: list[Sample], wanted: str | None) -> list[str]:
+    """Return the suffixes of the images: the one that the user wants, or all, as long as no sample has two images."""
+    found = {suffix for sample in samples for suffix in sample}
+    images = sorted(suffix for suffix in found if f".{suffix}" in IMAGE_SUFFIXES)
+    if not images:
+        raise UserError(f"{path}: no images in it; its members end in: {first_few(sorted(found), 8) or 'nothing'}")
+    if wanted is None and all(sum(suffix in sample for suffix in images) <= 1 for sample in samples):
+        return images
+    chosen = choose_column("--image-column", wanted, [], images, path, "images")
+    assert chosen is not None
+    return [chosen]
 
 
 def _archive(file: Path) -> TarImages:
