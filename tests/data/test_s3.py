@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("s3fs", reason="needs s3fs")
 pytest.importorskip("moto.server", reason="needs moto[server]")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'aevlp[datasets]'")
 
 import fsspec
 from moto.server import ThreadedMotoServer

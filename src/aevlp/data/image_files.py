@@ -73,8 +73,9 @@ def archive_at(path: Path) -> tuple[Path, str] | None:
 
 def opened(file: Path) -> Archive:
     """Return an archive, listed once until it changes."""
+    stamp = stamp_of(file)
     with _LOCK:  # two threads would list the same file
-        return _opened(file, stamp_of(file))
+        return _opened(file, stamp)
 
 
 @lru_cache(maxsize=OPEN_AT_ONCE)

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.core.remote import RemotePath
+from aevlp.core.remote import RemotePath, joined
 from aevlp.core.threads import in_threads
 from aevlp.data.dataset import Paths
 from aevlp.data.fingerprint import DIGEST, Digests
-from aevlp.data.image_files import Stamp, archive_at, stamp_of
+from aevlp.data.image_files import ARCHIVE, Stamp, stamp_of
 
 FILE = "files.sqlite"
 AT_ONCE = 500  # files of a query
@@ -79,19 +79,19 @@ def recall(paths: Paths, memory: Path | None) -> KnownFiles:
 
 def _stamps(paths: Paths, rows: range) -> Stamps:
     found = np.full((len(rows), 2), -1, np.int64)
-    known: dict[Path, Stamp] = {}  # of archives
+    archives: dict[str, Stamp] = {}
     for index, (row, key) in enumerate(zip(rows, _keys(paths, rows), strict=True)):
         with suppress(OSError, ValueError):
-            try:
+            if (match := ARCHIVE.search(paths.names[row])) is not None:
+                archive = paths.names[row][: match.end()]
+                if archive not in archives and (file := joined(paths.root, archive)).is_file():
+                    archives[archive] = stamp_of(file)
+                found[index] = archives[archive] if archive in archives else stamp_of(paths[row])
+            elif b"://" in key:
+                found[index] = stamp_of(paths[row])
+            else:
                 state = os.stat(key)  # noqa: PTH116  to make a Path of each takes longer than to look
                 found[index] = state.st_size, state.st_mtime_ns
-            except (FileNotFoundError, NotADirectoryError):
-                path = paths[row]
-                archive = archive_at(path)
-                file = path if archive is None else archive[0]
-                if file not in known:
-                    known[file] = stamp_of(file)
-                found[index] = known[file]
     return found
 
 

@@ -7,7 +7,7 @@ from typing import IO
 
 from aevlp.core.errors import UserError, one_line
 
-BLOCK = 512  # bytes: a header lies directly before its member
+BLOCK = 512  # bytes of a header
 PICKLES = ("pyd", "pickle", "pkl", "pth", "pt")  # opening one may run any program
 
 
@@ -16,11 +16,11 @@ class TarImages:
 
     def __init__(self, file: Path, open: Callable[[Path], IO[bytes]], read_range: Callable[[Path, int, int], bytes]) -> None:
         self.file, self._read_range = file, read_range
-        self._places: dict[str, int] = {}
-        for name, place in _members(file, open):
+        self._places: dict[str, tuple[int, int]] = {}  # where each begins, and its size
+        for name, place, size in _members(file, open):
             if name in self._places:
                 raise UserError(f"{file}: two members are called '{name}'; make the archive again, with one of them")
-            self._places[name] = place
+            self._places[name] = place, size
 
     def names(self) -> list[str]:
         """Return the names of the regular files, in the order of the archive."""
@@ -30,19 +30,11 @@ class TarImages:
         """Return the content of a member."""
         if name not in self._places:
             raise FileNotFoundError(f"{self.file}: no member {name}")
-        place = self._places[name]
-        return self._read_range(self.file, place, _size(self._read_range(self.file, place - BLOCK, BLOCK)))
+        return self._read_range(self.file, *self._places[name])
 
 
-def _size(header: bytes) -> int:
-    try:
-        return tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape").size
-    except tarfile.TarError as error:
-        raise OSError(f"the archive has changed ({error})") from None
-
-
-def _members(file: Path, open: Callable[[Path], IO[bytes]]) -> Iterator[tuple[str, int]]:
-    """Yield the name and the place of each regular file of an archive."""
+def _members(file: Path, open: Callable[[Path], IO[bytes]]) -> Iterator[tuple[str, int, int]]:
+    """Yield the name, the place and the size of each regular file of an archive."""
     try:
         with open(file) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
             for member in archive:
@@ -50,7 +42,7 @@ def _members(file: Path, open: Callable[[Path], IO[bytes]]) -> Iterator[tuple[st
                 if PurePosixPath(name).name.startswith(".") or member.isdir():
                     continue
                 _refuse(member, name, file)
-                yield name, member.offset_data
+                yield name, member.offset_data, member.size
             stream.seek(archive.offset)
             if any(stream.read(BLOCK)):  # tarfile takes a damaged header for the end
                 raise tarfile.ReadError(f"no header at byte {archive.offset}")
@@ -61,7 +53,7 @@ def _members(file: Path, open: Callable[[Path], IO[bytes]]) -> Iterator[tuple[st
 
 
 def _refuse(member: tarfile.TarInfo, name: str, file: Path) -> None:
-    if not member.isreg():
+    if not member.isreg() or member.issparse():
         raise UserError(f"{file}: '{name}' is a link or a device, not a regular file; make the archive again, without it")
     if name.startswith("/") or ".." in PurePosixPath(name).parts or not name.isprintable():
         raise UserError(f"{file}: the name {name!r} leads out of the archive, or is no readable text; rename this member")
