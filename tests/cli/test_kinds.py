@@ -8,9 +8,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'aevlp[datasets]'")
 
+import pyarrow as pa
+
 from aevlp.data import read
 from tests.cli.run import aevlp, refused, weights_of
-from tests.kinds import KINDS, colour_items, in_memory
+from tests.kinds import KINDS, colour_items, image_array, in_memory, write_parquet
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +202,16 @@ def test_bad_sets_are_refused_in_one_line(capsys, items, linear, tmp_path):
     assert said.startswith(f"{path}: 1 of 40 images cannot be read (data/test-00000-of-00001.parquet/3: ")
     answer = aevlp(capsys, "train", path, "--out", tmp_path / "run", *linear, "--bad-images", "skip")
     assert answer.code == 0, answer.err
+
+
+def test_columns_are_named_on_the_command_line(capsys, items, linear, tmp_path):
+    names = [[item.label] for item in items]
+    columns = {"photo": image_array(items), "other": image_array(items), "tags": pa.array(names), "more": pa.array(names)}
+    file = write_parquet(tmp_path / "train.parquet", columns)
+    said = refused(capsys, "check", file)
+    assert said.endswith("name it with --image-column (there are: photo, other)")
+    chosen = ["--image-column", "photo", "--label-column", "more"]
+    answer = aevlp(capsys, "check", file, *chosen)
+    assert answer.code == 0, answer.err
+    assert "images from column 'photo', labels from column 'more'" in answer.err
+    assert aevlp(capsys, "train", file, "--out", tmp_path / "run", *linear, *chosen).code == 0
