@@ -1,4 +1,4 @@
-"""A folder of Parquet files with the images in them, which `datasets.load_dataset` opens; itself an image set that aevlp reads.
+"""Parquet files with the images in them, which `datasets.load_dataset` opens; itself an image set that aevlp reads.
 
 `image`, and its `name` in the set; `observed`, `accepted`, `rejected` and `proposed` are lists of classes, `confidence` that of
 each proposed label; `complete` is true or false. Each split has files of its own.
