@@ -70,18 +70,22 @@ def images_below(folder: Path) -> Iterator[Path]:
 
 
 def has_files(folder: Path, suffix: str) -> bool:
-    """Return whether a folder, or one of the first folders one or two levels below, has such files and no images beside them."""
-    level = [folder]
+    """Return whether a folder has such files, at most two levels below, and no images: then these are the set, not the files.
+
+    Of each level, only the first folders are looked at.
+    """
+    level, found = [folder], False
     for _ in range(3):
         below: list[Path] = []
         for place in level:
             folders, files = entries_of(place)
             visible = [name for name in files if not is_hidden(name)]
-            if any(PurePath(name).suffix.lower() == suffix for name in visible) and not any(map(is_image, visible)):
-                return True
+            if any(map(is_image, visible)):
+                return False
+            found = found or any(PurePath(name).suffix.lower() == suffix for name in visible)
             below += [place / name for name in folders if not is_hidden(name)]
         level = below[:MOST_ASKED]
-    return False
+    return found
 
 
 def files_below(folder: Path, suffix: str) -> list[str]:

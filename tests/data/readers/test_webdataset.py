@@ -166,6 +166,13 @@ def test_a_label_that_is_none(tar, refusal):
     assert refusal(file).startswith(f"{file}, sample 1: the label \"{{'a': 1}}\" is neither a name nor the number of a class")
 
 
+def test_an_archive_beside_class_folders_is_not_the_set(tar, pictures):
+    root = pictures(["dog/1.png", "cat/1.png"])
+    tar(("1.png", picture()), ("1.txt", b"cat;dog"), name="backup.tar")
+    assert read(root).kind == "folder"
+    assert read(root, "webdataset").kind == "webdataset"
+
+
 def test_samples_without_an_image_are_counted(tar):
     table = read(tar(("index.json", b"{}"), ("1.png", picture()), ("1.txt", b"cat;dog"), ("2.txt", b"cat")))
     assert table.notes == ("samples without an image, left out: 2",)
