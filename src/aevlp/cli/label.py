@@ -17,7 +17,9 @@ def label(argv: Sequence[str]) -> None:
 
     def add(parser: Parser) -> None:
         parser.add_argument("data", type=location, metavar="DATA", help="the image set")
-        parser.add_argument("--out", type=local_path, required=True, metavar="FILE", help="the file to write; for parquet, a folder")
+        parser.add_argument(
+            "--out", type=local_path, required=True, metavar="FILE", help="the file to write; for parquet, a folder"
+        )
         parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
         for option in options_of("", LabelOptions):
             parser.add_option(_described(option))
