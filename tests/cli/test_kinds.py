@@ -1,5 +1,6 @@
 """The same images in every kind of set and at a remote address: one scoring for all, and the same weights."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,6 +167,18 @@ def test_labels_of_every_kind_are_an_image_set_again(capsys, sets, words, tmp_pa
     answer = aevlp(capsys, "check", out)
     assert answer.code == 0, answer.err
     assert "40 images, 6 classes" in answer.out
+
+
+def test_answers_about_a_remote_set_are_merged(capsys, sets, words, tmp_path):
+    remote, labels = sets["remote folder"], tmp_path / "labels.jsonl"
+    assert aevlp(capsys, "label", remote, "--out", labels, *words).code == 0
+    rows = [json.loads(line) for line in labels.read_text().splitlines()]
+    other = next(name for name in ("black", "red") if name not in rows[0]["labels"])
+    rows[0] |= {"accepted": [other], "proposed": {}}
+    labels.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answer = aevlp(capsys, "merge", remote, labels, "--out", tmp_path / "merged.jsonl")
+    assert answer.code == 0, answer.err
+    assert "new: 1 labels accepted" in answer.out
 
 
 def test_features_are_found_by_the_names_of_images_in_archives(capsys, sets, tmp_path):
