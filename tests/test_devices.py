@@ -24,7 +24,7 @@ from aevlp.config.methods import METHODS
 from aevlp.damp.augment import augmented
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from aevlp.models.teacher import load_teacher
 from aevlp.store.fill import Job
 from aevlp.training.loop import _global_batch

@@ -21,7 +21,7 @@ from torch import Tensor
 from aevlp.damp.labels import final_scores, pseudo_labels, scores
 from aevlp.damp.text import class_embeddings, text_embeddings
 from aevlp.damp.views import ViewSettings, decode, plan_views, render
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from aevlp.data.readers import read
 from aevlp.experiments.demo.scenes import write_world
 from aevlp.losses.gpr import GprOptions, gpr

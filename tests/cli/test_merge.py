@@ -156,7 +156,7 @@ def test_audited_images_become_validation_images(photos, store, tmp_path):
     assert [merged(tmp_path / "x.jsonl")[name].split for name in NAMES] == ["val", "train", "train", "train"]
 
 
-@pytest.mark.parametrize("name", LABEL_FORMATS)
+@pytest.mark.parametrize("name", [name for name, format in LABEL_FORMATS.items() if format.suffix])
 def test_changed_files_of_every_format(name, photos, store, tmp_path, capsys):
     """An untouched file says nothing; a changed one says what was changed, also from another folder."""
     base = store("photos/base.sqlite", "ann", ("dog/1.png", "cat", ACCEPTED))

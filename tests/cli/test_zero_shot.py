@@ -12,7 +12,7 @@ from PIL import Image
 import aevlp as package
 from aevlp.core.errors import UserError
 from aevlp.damp.views import ViewSettings, views
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from tests.cli.run import aevlp, refused, result_of
 from tests.colours import COLOURS, ColourTeacher, teacher
 

@@ -7,7 +7,7 @@ from accelerate import Accelerator
 
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings, views
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from aevlp.data.images import BadImage
 from aevlp.store.fill import Job
 from tests.colours import ColourTeacher, write_world

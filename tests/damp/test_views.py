@@ -17,7 +17,7 @@ from aevlp.damp.views import (
     resized_as_floats,
     views,
 )
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from tests.colours import write_world
 
 SETTINGS = ViewSettings(size=16, grid=4, overlap=0.2, augment=True, seed=0)

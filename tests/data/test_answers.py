@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from aevlp.core.errors import UserError
+from aevlp.core.remote import location
 from aevlp.data.annotations import COMPLETE, Annotations, ScoredCells, ScoreKind, State
 from aevlp.data.answers import ACCEPTED, REJECTED, WITHDRAWN, AnswerStore, GivenAnswer, answers_file
 from aevlp.data.dataset import ImageTable, prepare
@@ -155,3 +156,11 @@ def test_a_store_of_a_later_version_is_refused(store):
         connection.execute("PRAGMA user_version = 7")
     with pytest.raises(UserError, match=r"answers of another version of aevlp \(7\)"):
         AnswerStore(store.path)
+
+
+def test_an_image_at_a_remote_address_is_named_by_it(store, tmp_path):
+    remote = location("memory://photos/set")
+    assert store.keys_of(remote, ["a/1.jpg"]) == ["memory://photos/set/a/1.jpg"]
+    assert store.keys_of(tmp_path, ["photos/1.jpg", "memory://photos/set/a/1.jpg"]) == ["1.jpg", "memory://photos/set/a/1.jpg"]
+    with pytest.raises(UserError, match="name a file on this machine for the answers with --answers"):
+        answers_file(remote)

@@ -1,7 +1,8 @@
 import os
 from pathlib import Path
 
-from aevlp.data.fingerprint import DIGEST, digests, set_fingerprint
+from aevlp.data.fingerprint import DIGEST, set_fingerprint
+from aevlp.data.image_files import digests
 
 CONTENT = bytes(range(256)) * 64  # 16 KiB
 

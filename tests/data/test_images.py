@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from aevlp.data.images import BadImage, bad_images, open_rgb
 from aevlp.inference.completion.formats.coco import upright_size
 

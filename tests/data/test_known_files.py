@@ -7,7 +7,7 @@ import pytest
 
 from aevlp.data import load as load_module
 from aevlp.data.dataset import Paths
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from aevlp.data.known_files import FILE, recall
 from aevlp.data.load import examine
 from tests.colours import write_world

@@ -13,6 +13,7 @@ from aevlp.config.defaults import choose_defaults, foreign_options
 from aevlp.config.run_options import all_options
 from aevlp.core.errors import OptionError, UserError, did_you_mean
 from aevlp.core.options import Option, options_of, typed_value
+from aevlp.core.remote import local_path, location
 from aevlp.experiments.run_result import RunResult
 from aevlp.experiments.train import train_run
 from aevlp.inference.completion.label import label_images
@@ -54,11 +55,11 @@ def train(
         **{"recipe": recipe, "method": method, "teacher": teacher, "backbone": backbone, "epochs": epochs, "seed": seed},
         **{"observe": observe, "zeros": zeros, "device": device, "store": store},
     }
-    folder = RunFolder(Path(out))
+    folder = RunFolder(local_path(out))
     resumed = folder.config if resume is True and folder.config.is_file() else None
     with _logging():
         config = _config(_given(named, options), resumed)
-        result = RunResult(train_run(config, Path(data), folder, resume=resume, overwrite=overwrite), folder)
+        result = RunResult(train_run(config, location(data), folder, resume=resume, overwrite=overwrite), folder)
         for warning in result.warnings:
             logging.getLogger("aevlp").warning("warning: %s", warning)
         return result
@@ -99,7 +100,7 @@ def label(
     with _logging():
         config = _config({name: value for name, value in given.items() if name not in known})
         chosen = {option.key: _typed(option, given[name]) for name, option in known.items() if name in given}
-        return label_images(config, Path(data), Path(out), LabelOptions(**chosen))
+        return label_images(config, location(data), local_path(out), LabelOptions(**chosen))
 
 
 def _given(named: Mapping[str, Any], options: OptionValues | None) -> dict[str, Any]:

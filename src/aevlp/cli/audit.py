@@ -9,6 +9,7 @@ from rich.table import Table
 
 from aevlp.core.errors import UserError, require
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
 from aevlp.data.annotations import ScoreKind
 from aevlp.data.answers import AnswerStore, answers_file
@@ -23,8 +24,8 @@ PRECISION = 0.9
 def audit(argv: Sequence[str]) -> None:
     """Read out an audit: the measured precision and recall of the proposed labels."""
     parser = Parser("audit", audit.__doc__ or "", "aevlp audit completed.jsonl")
-    parser.add_argument("data", type=Path, metavar="FILE", help="the labels that are judged, as aevlp label writes them")
-    parser.add_argument("--answers", type=Path, metavar="FILE", help="the store of answers (default: answers.sqlite beside FILE)")
+    parser.add_argument("data", type=location, metavar="FILE", help="the labels that are judged, as aevlp label writes them")
+    parser.add_argument("--answers", type=local_path, metavar="FILE", help="the answers (default: answers.sqlite beside FILE)")
     parser.add_argument(
         "--precision",
         type=float,

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from aevlp.cli.arguments import options_from
 from aevlp.core.files import write_json
 from aevlp.core.options import AtLeast, Options, Parser, options_of
 from aevlp.core.processes import EngineOptions
+from aevlp.core.remote import local_path
 from aevlp.core.tables import show
 
 
@@ -24,7 +24,7 @@ def bench(argv: Sequence[str]) -> None:
     """Measure the speed of every part, as a ratio to the fastest it could be, both timed side by side."""
     parser = Parser("bench", bench.__doc__ or "", "aevlp bench --only labels")
     parser.add_argument("--only", metavar="A,B,..", help="figures to measure (default: all that do not take long)")
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="also write everything to this file (default: no)")
+    parser.add_argument("--out", type=local_path, metavar="FILE.json", help="also write everything to this file (default: no)")
     parser.add_argument("--list", action="store_true", help="list the figures and measure none (default: false)")
     for option in [*options_of("", BenchOptions), *options_of("", EngineOptions)]:
         if option.key != "precision":  # every figure has its own

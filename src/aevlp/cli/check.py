@@ -1,10 +1,10 @@
 """aevlp check: what was understood of an image set."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
+from aevlp.core.remote import location
 from aevlp.core.tables import next_steps, show
 from aevlp.data.load import DataOptions
 
@@ -12,7 +12,7 @@ from aevlp.data.load import DataOptions
 def check(argv: Sequence[str]) -> None:
     """Say what was understood of an image set, and what is wrong with it."""
     parser = Parser("check", check.__doc__ or "", "aevlp check photos")
-    parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+    parser.add_argument("data", type=location, metavar="DATA", help="the image set")
     data_options = [option for option in options_of("data", DataOptions) if option.key != "data.bad_images"]
     for option in data_options:
         parser.add_option(option)

@@ -11,6 +11,7 @@ from aevlp.cli.arguments import swept
 from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, results_table
 from aevlp.core.errors import UserError, first_few
 from aevlp.core.options import AtLeast, Options, Parser, options_of
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
 
 log = logging.getLogger("aevlp")
@@ -30,8 +31,8 @@ def compare(argv: Sequence[str]) -> None:
     """Train several methods, seeds and values of options (--KEY A,B,..) on one store, and print one table."""
 
     def add(parser: Parser) -> None:
-        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
-        parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for runs, results.csv and report.html")
+        parser.add_argument("data", type=location, metavar="DATA", help="the image set")
+        parser.add_argument("--out", type=local_path, required=True, metavar="DIR", help="folder for runs, results and report")
         for option in options_of("", CompareOptions):
             Parser.add_option(parser, option)  # one value: not a list, as the options of the runs take
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from aevlp.cli.compare import print_outcomes
 from aevlp.core.options import AtLeast, Parser, options_of
 from aevlp.core.processes import EngineOptions
+from aevlp.core.remote import local_path
 
 METHODS = "zero-shot,zero-shot-views,an,gr,aevlp,full"
 
@@ -24,7 +25,7 @@ def demo(argv: Sequence[str]) -> None:
     """Draw a small world, train several methods on it and print one table; nothing is downloaded."""
     parser = Parser("demo", demo.__doc__ or "", "aevlp demo --out demo-run")
     add = parser.add_argument
-    add("--out", type=Path, default=Path("demo-run"), metavar="DIR", help="folder for everything (default: demo-run)")
+    add("--out", type=local_path, default=Path("demo-run"), metavar="DIR", help="folder for everything (default: demo-run)")
     add("--methods", default=METHODS, metavar="A,B,..", help=f"methods to train (default: {METHODS})")
     for option in options_of("", DemoOptions):
         parser.add_option(option)

@@ -1,11 +1,11 @@
 """aevlp eval: the metrics of a trained model on a split."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from aevlp.cli.evaluation import RunArguments, add_arguments
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path
 from aevlp.core.tables import next_steps, show
 
 
@@ -13,7 +13,7 @@ def eval(argv: Sequence[str]) -> None:
     """Evaluate a trained model on a split of an image set."""
     parser = Parser("eval", eval.__doc__ or "", "aevlp eval runs/first photos --split test")
     add_arguments(parser, split="test")
-    parser.add_argument("--probabilities", type=Path, metavar="FILE.csv", help="write every image's probabilities (default: no)")
+    parser.add_argument("--probabilities", type=local_path, metavar="FILE.csv", help="write all probabilities (default: no)")
     given = parser.read(argv)
     if given.probabilities is not None and given.probabilities.exists():
         raise UserError(f"--probabilities {given.probabilities}: exists; remove it or choose another name")

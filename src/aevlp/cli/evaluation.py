@@ -12,6 +12,7 @@ from aevlp.config.recipe import read_recipe
 from aevlp.config.run_options import ThresholdOptions, TrainOptions
 from aevlp.core.options import Parser, options_of, overlay, section_values
 from aevlp.core.processes import EngineOptions
+from aevlp.core.remote import local_path, location
 from aevlp.data.load import DataOptions
 from aevlp.models.options import ModelOptions
 from aevlp.training.run_folder import open_run
@@ -26,8 +27,8 @@ KEPT = (*AS_IN_THE_RUN, "store", "train.workers", "train.expected_positives")
 
 def add_arguments(parser: Parser, *, split: str) -> None:
     """Add RUN, DATA, the split, and the options for reading images and computing."""
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
-    parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run")
+    parser.add_argument("data", type=location, metavar="DATA", help="the image set")
     add_options(parser, split=split)
 
 

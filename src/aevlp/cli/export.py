@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path
 from aevlp.core.tables import show
 from aevlp.training.run_folder import open_run
 
@@ -16,10 +16,10 @@ PACKAGES = ("onnx", "onnxscript", "onnxruntime")  # the extra `export`
 def export(argv: Sequence[str]) -> None:
     """Write a trained model as an ONNX file, which runs without torch or aevlp."""
     parser = Parser("export", export.__doc__ or "", "aevlp export runs/first --out model.onnx")
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
+    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run")
     formats = ", ".join(EXPORT_FORMATS)
     parser.add_argument("--format", metavar="NAME", default="onnx", help=f"format of the file: {formats} (default: onnx)")
-    parser.add_argument("--out", type=Path, metavar="FILE.onnx", help="file to write (default: RUN/model.onnx)")
+    parser.add_argument("--out", type=local_path, metavar="FILE.onnx", help="file to write (default: RUN/model.onnx)")
     given = parser.read(argv)
     if given.format not in EXPORT_FORMATS:
         raise UserError(f"--format {given.format}: no such format; known are {formats}")

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from aevlp.cli.arguments import DRY_RUN, configured, options_from
 from aevlp.core.options import Option, Parser, options_of
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
 from aevlp.inference.completion.formats import LABEL_FORMATS
 from aevlp.inference.completion.label import label_images
@@ -16,8 +16,10 @@ def label(argv: Sequence[str]) -> None:
     """Complete the labels of an image set: the observed ones, the proposed ones, and how sure each proposal is."""
 
     def add(parser: Parser) -> None:
-        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
-        parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+        parser.add_argument("data", type=location, metavar="DATA", help="the image set")
+        parser.add_argument(
+            "--out", type=local_path, required=True, metavar="FILE", help="the file to write; for parquet, a folder"
+        )
         parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
         for option in options_of("", LabelOptions):
             parser.add_option(_described(option))

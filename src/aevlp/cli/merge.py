@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from aevlp.core.options import Parser, options_of
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import show
 from aevlp.data.load import DataOptions
 from aevlp.inference.completion.formats import LABEL_FORMATS
@@ -17,10 +17,10 @@ OPTIONS = ("data.format", "data.answers")
 def merge(argv: Sequence[str]) -> None:
     """Join answers of several people and tools about an image set; contradictions are listed, and nothing decides them."""
     parser = Parser("merge", merge.__doc__ or "", "aevlp merge photos answers.sqlite tasks.json --out merged.jsonl")
-    parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+    parser.add_argument("data", type=location, metavar="DATA", help="the image set")
     answers = "answers.sqlite of aevlp review, or a file of labels that people have changed"
-    parser.add_argument("answers", type=Path, nargs="+", metavar="ANSWERS", help=answers)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    parser.add_argument("answers", type=local_path, nargs="+", metavar="ANSWERS", help=answers)
+    parser.add_argument("--out", type=local_path, required=True, metavar="FILE", help="the file to write")
     own = [option for option in options_of("", LabelOptions) if option.key == "out_format"]
     for option in own:
         parser.add_option(replace(option, help=f"{option.help} One of {', '.join(LABEL_FORMATS)}."))

@@ -3,12 +3,12 @@
 import logging
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from aevlp.cli.arguments import options_from
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
 from aevlp.core.processes import EngineOptions
+from aevlp.core.remote import local_path
 from aevlp.core.tables import next_steps
 from aevlp.inference.image_names import STANDARD_INPUT, name_features, require_images
 from aevlp.inference.model_location import locate_model
@@ -25,9 +25,11 @@ PATHS = (
 def predict(argv: Sequence[str]) -> None:
     """Label images with a trained model."""
     parser = Parser("predict", predict.__doc__ or "", "aevlp predict runs/first new-photos --out found.csv")
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, or of a model alone")
+    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run, or of a model alone")
     parser.add_argument("paths", nargs="+", metavar="PATH", help=PATHS)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write a .csv or .jsonl (default: list on standard output)")
+    parser.add_argument(
+        "--out", type=local_path, metavar="FILE", help="write a .csv or .jsonl (default: list on standard output)"
+    )
     parser.add_argument(
         "--format", choices=list(PREDICTION_FORMATS), help="format to write (default: by the name of --out, else text)"
     )

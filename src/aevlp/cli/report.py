@@ -1,9 +1,9 @@
 """aevlp report: write the page of a run again."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path
 from aevlp.core.tables import next_steps, show
 from aevlp.training.run_folder import open_run
 
@@ -11,7 +11,7 @@ from aevlp.training.run_folder import open_run
 def report(argv: Sequence[str]) -> None:
     """Write the page about a finished run, report.html, again."""
     parser = Parser("report", report.__doc__ or "", "aevlp report runs/first")
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run")
+    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run")
     given = parser.read(argv)
     run = open_run(given.run)
 

@@ -4,7 +4,6 @@ import argparse
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from aevlp.cli.arguments import COMMON, group_of
@@ -15,6 +14,7 @@ from aevlp.config.recipe import read_recipe, recipe_file, recipe_names
 from aevlp.config.run_options import all_options, options_for
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.options import AtLeast, Options, Parser, options_of
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
 from aevlp.experiments.reproduce.targets import TARGETS, ReproduceRequest, ReproduceTarget, backbone_rows
 
@@ -66,7 +66,7 @@ def read_request(argv: Sequence[str]) -> ReproduceRequest:
         raise UserError(f"--seed {given.seed}: reproduce trains with seeds 0, 1, ...; say how many with --seeds N")
     if given.data is None and recipe != DEMO:
         raise UserError(f"--recipe {recipe} needs --data DATA: the image set ({DEMO}: the embedded world)")
-    data = None if given.data in (None, DEMO) else Path(given.data)
+    data = None if given.data in (None, DEMO) else location(given.data)
 
     options = {key: value for key, value in vars(given).items() if key in all_options() and key != "seed"}
     rows = target.rows
@@ -114,7 +114,7 @@ def _target(argv: Sequence[str]) -> ReproduceTarget:
 def _add_arguments(parser: Parser) -> None:
     """Add the options that all targets have."""
     add, names = parser.add_argument, ", ".join(recipe_names())
-    add("--out", type=Path, required=True, metavar="DIR", help="folder for the table, the picture and the runs")
+    add("--out", type=local_path, required=True, metavar="DIR", help="folder for the table, the picture and the runs")
     add("--data", metavar="DATA", help=f"the image set, or {DEMO}, the embedded world (default: {DEMO}, with its recipe or none)")
     usually = f"{DEMO} for the embedded world, else default"
     add("--recipe", metavar="NAME|FILE", help=f"defaults of the runs: {names} or a file (default: {usually})")

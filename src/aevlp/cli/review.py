@@ -10,10 +10,12 @@ from aevlp.cli.arguments import configured, options_from
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
+from aevlp.core.remote import location
 from aevlp.data.answers import AnswerStore, answers_file
 from aevlp.data.load import NO_ANSWERS
 from aevlp.data.readers import read
 from aevlp.inference.options import ReviewOptions
+from aevlp.inference.review.session import ReviewSession
 from aevlp.inference.serve.server import listening_socket, signals_end_well
 from aevlp.training.run_folder import RunFolder, open_run
 
@@ -32,10 +34,9 @@ def review(argv: Sequence[str]) -> None:
         config = run.tuned(config)
     options = options_from(given, ReviewOptions)
     data, answers = _reviewed(given.data, config.data.answers)
-    table = read(data, config.data.format)
+    table = read(data, config.data.format, config.data.columns)
     with listening_socket(options.host, options.port) as listener, signals_end_well():
         from aevlp.inference.review.app import access_for, serve_review
-        from aevlp.inference.review.session import ReviewSession
         from aevlp.inference.review.tiles import TeacherTiles
 
         access_for(listener, options)  # refused before the file of answers is made
@@ -47,7 +48,7 @@ def review(argv: Sequence[str]) -> None:
 
 def _parsed(argv: Sequence[str]) -> tuple[Namespace, Config]:
     def add(parser: Parser) -> None:
-        parser.add_argument("data", type=Path, metavar="DATA|FILE|RUN", help="an image set, a file of aevlp label, or a run")
+        parser.add_argument("data", type=location, metavar="DATA|FILE|RUN", help="an image set, a file of aevlp label, or a run")
         for option in options_of("", ReviewOptions):
             # An address or a password is never null.
             parser.add_option(replace(option, kind=str) if option.key in ("host", "token") else option)
@@ -64,7 +65,7 @@ def _reviewed(given: Path, answers: str | None) -> tuple[Path, Path]:
         result = open_run(given).read_result()
         if result is None:
             raise UserError(f"{given}: this run is not finished; continue it with aevlp train DATA --out {given} --resume")
-        home, data = Path(result["data"]), given / COMPLETED
+        home, data = location(result["data"]), given / COMPLETED
         if not data.is_file():
             raise UserError(f"{given}: no {COMPLETED} to review; make it with aevlp label {home} --run {given} --out {data}")
     return data, answers_file(home) if answers is None else Path(answers)

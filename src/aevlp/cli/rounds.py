@@ -1,10 +1,10 @@
 """aevlp rounds: two models on the same images, before and after a review."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from aevlp.cli.evaluation import RunArguments, add_options
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
 from aevlp.data.load import DataOptions
 
@@ -12,9 +12,9 @@ from aevlp.data.load import DataOptions
 def rounds(argv: Sequence[str]) -> None:
     """Compare two runs on the same fully labelled images: did the review make the model better?"""
     parser = Parser("rounds", rounds.__doc__ or "", "aevlp rounds runs/first runs/second photos")
-    parser.add_argument("before", type=Path, metavar="BEFORE", help="folder of the run before the review")
-    parser.add_argument("after", type=Path, metavar="AFTER", help="folder of the run after it; the page is written there")
-    parser.add_argument("data", type=Path, metavar="DATA", help="the image set, with the answers of the audit")
+    parser.add_argument("before", type=local_path, metavar="BEFORE", help="folder of the run before the review")
+    parser.add_argument("after", type=local_path, metavar="AFTER", help="folder of the run after it; the page is written there")
+    parser.add_argument("data", type=location, metavar="DATA", help="the image set, with the answers of the audit")
     add_options(parser, split="val")
     given = parser.read(argv)
     arguments = [RunArguments(given, run) for run in (given.before, given.after)]

@@ -1,11 +1,11 @@
 """aevlp score: fill the store of embeddings."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from aevlp.cli.arguments import DRY_RUN, configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
+from aevlp.core.remote import location
 from aevlp.core.tables import next_steps, show
 from aevlp.data.load import load
 from aevlp.store.location import store_root
@@ -15,7 +15,7 @@ def score(argv: Sequence[str]) -> None:
     """Let the teacher embed the training and validation images and keep the embeddings (train does so when needed)."""
 
     def add(parser: Parser) -> None:
-        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+        parser.add_argument("data", type=location, metavar="DATA", help="the image set")
         parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
 
     given, config = configured("score", score.__doc__ or "", argv, add, example="aevlp score photos --teacher my-clip")

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 from aevlp.cli.arguments import options_from
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
 from aevlp.core.processes import EngineOptions
+from aevlp.core.remote import local_path
 from aevlp.inference.model_location import locate_model
 from aevlp.inference.options import ServeOptions
 from aevlp.inference.serve.server import listening_socket, signals_end_well
@@ -18,7 +18,7 @@ PACKAGES = {"fastapi": "fastapi", "uvicorn": "uvicorn", "python_multipart": "pyt
 def serve(argv: Sequence[str]) -> None:
     """Serve a trained model: a page to drop images on, and a JSON interface."""
     parser = Parser("serve", serve.__doc__ or "", "aevlp serve runs/first")
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, or of a model alone")
+    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run, or of a model alone")
     for option in [*options_of("", ServeOptions), *options_of("", EngineOptions)]:
         parser.add_option(option)
     given = parser.read(argv)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from aevlp.core.errors import UserError, require
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path
 from aevlp.core.tables import show
 from aevlp.store.location import store_root
 
@@ -42,6 +43,7 @@ def store(argv: Sequence[str]) -> None:
     root = store_root(given.store)
     if root is None:
         raise UserError("--store none: there is no store to read; name a folder")
+    local_path(root)
     if action == "prune":
         if not given.keys and given.unused_for is None:
             raise UserError("store prune: say what to remove: KEY... (aevlp store list shows them), --unused-for DAYS, or both")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from aevlp.cli.arguments import DRY_RUN, configured
 from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
 from aevlp.training.run_folder import RunFolder
 
@@ -21,8 +22,8 @@ def train(argv: Sequence[str]) -> None:
     """Train a classifier that finds all labels from images of which only some are known."""
 
     def add(parser: Parser) -> None:
-        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
-        parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
+        parser.add_argument("data", type=location, metavar="DATA", help="the image set")
+        parser.add_argument("--out", type=local_path, required=True, metavar="RUN", help="folder for the run")
         parser.add_argument("--resume", choices=RESUME, metavar="[auto]", help=RESUME_HELP)
         parser.add_argument("--overwrite", action="store_true", help="replace the run in --out (default: false)")
         parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)

@@ -15,6 +15,7 @@ from aevlp.config.recipe import recipe_text
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_text
 from aevlp.core.options import Parser
+from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
 from aevlp.damp.options import DampOptions
 from aevlp.data.dataset import Split
@@ -30,9 +31,13 @@ def tune(argv: Sequence[str]) -> None:
     """Choose the settings of the pseudo-labels for these images and this teacher, without training; write a recipe."""
 
     def add(parser: Parser) -> None:
-        parser.add_argument("data", type=Path, metavar="DATA", help="the image set")
+        parser.add_argument("data", type=location, metavar="DATA", help="the image set")
         parser.add_argument(
-            "--out", type=Path, default=Path("tuned.yaml"), metavar="FILE.yaml", help="the recipe to write (default: tuned.yaml)"
+            "--out",
+            type=local_path,
+            default=Path("tuned.yaml"),
+            metavar="FILE.yaml",
+            help="the recipe to write (default: tuned.yaml)",
         )
 
     given, config = configured(

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,21 @@ def whole_file(path: Path, *, tidy: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes `path`, which does not exist, only when everything is in it."""
+    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        part.mkdir(parents=True)
+        yield part
+        part.rename(path)
+    except BaseException as error:
+        shutil.rmtree(part, ignore_errors=True)
+        if (cause := _disk_error(error)) is not None:
+            raise cannot_write(path, cause) from error
+        raise
+
+
 def _locked(path: Path) -> IO[bytes]:
     """Return a new file that nobody takes for a leftover while it is open."""
     while True:
@@ -82,7 +98,8 @@ def cannot_write(path: Path, error: Exception) -> UserError:
     """Return the error to raise when `path` could not be written."""
     # safetensors raises an error of its own, with the system's number in its text.
     number = error.errno if isinstance(error, OSError) else next(map(int, re.findall(r"os error (\d+)", str(error))), None)
-    reason = os.strerror(number) if number else str(error)
+    told = error.strerror if isinstance(error, OSError) else None  # that of a remote address is its own
+    reason = told or (os.strerror(number) if number else str(error))
     if number in FULL:
         return UserError(f"{path}: the disk is full ({reason}); free some space and start again, finished work is kept")
     return UserError(f"{path}: cannot be written ({reason}); choose another place")

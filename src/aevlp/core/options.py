@@ -30,6 +30,8 @@ SHORT_NAMES = {
     "data.proposed": "--proposed",
     "data.answers": "--answers",
     "data.bad_images": "--bad-images",
+    "data.image_column": "--image-column",
+    "data.label_column": "--label-column",
     "data.classes_without_examples": "--classes-without-examples",
     "teacher.name": "--teacher",
     "teacher.prompts": "--prompts",

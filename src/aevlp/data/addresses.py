@@ -14,7 +14,9 @@ from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from aevlp.core.errors import UserError, first_few
-from aevlp.data.files import folders_in, is_hidden, is_image
+from aevlp.core.remote import RemotePath, joined
+from aevlp.data.files import folders_in, is_hidden, is_image, missing_files
+from aevlp.data.image_files import ARCHIVE, is_image_file
 
 LOCAL_FILES = "/data/local-files/"  # Label Studio serves files of its machine there; the path is in the query
 UPLOADED = re.compile(r"(.*/)?upload/\d+/[0-9a-f]{8}-(?P<name>[^/]+)")  # where Label Studio keeps an uploaded file
@@ -145,7 +147,7 @@ def _shortened(path: str, folder: Path) -> str:
 
 def _as_it_says(folder: Path, address: str) -> str | None:
     """Return the file that a whole address leads to from a folder or its parent, relative to the folder; None: there is none."""
-    if address and (folder / address).is_file():
+    if address and is_image_file(folder / address):
         return os.path.relpath(address, folder).replace(os.sep, "/") if PurePath(address).is_absolute() else address
     for parts in spellings(address):
         for start in ((), ("..",)):
@@ -155,7 +157,10 @@ def _as_it_says(folder: Path, address: str) -> str | None:
 
 
 def _is_file(folder: Path, parts: Parts) -> bool:
-    return os.path.isfile(f"{folder}/{'/'.join(parts)}")  # noqa: PTH113 - much faster than a Path
+    name = "/".join(parts)
+    if isinstance(folder, RemotePath) or ARCHIVE.search(name):
+        return is_image_file(folder / name)
+    return os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - much faster than a Path
 
 
 def _ends_beside(folder: Path, addresses: Iterable[str]) -> Iterator[Parts]:
@@ -198,3 +203,15 @@ def _chosen(paths: Iterable[Parts]) -> list[str]:
     listed = list(paths)
     inside = [path for path in listed if path[0] != ".."]
     return ["/".join(path) for path in inside or listed]
+
+
+def missing_images(folder: Path, names: Sequence[str]) -> list[str]:
+    """Return the names, relative to a folder, that are no files; at a remote address, each folder is listed once."""
+    if isinstance(folder, RemotePath) and not any(ARCHIVE.search(name) or "://" in name for name in names):
+        return missing_files(folder, names)
+    start = str(folder)
+    # A Path of each would take longer than the look; what is no plain file may be in an archive or at another address.
+    is_file = (os.path.isfile(os.path.join(start, name)) for name in names)  # noqa: PTH113, PTH118
+    return [
+        name for name, is_there in zip(names, is_file, strict=True) if not is_there and not is_image_file(joined(folder, name))
+    ]

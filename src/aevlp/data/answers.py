@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 
 from aevlp.core.errors import UserError
+from aevlp.core.remote import READ_ONLY, RemotePath, joined
 from aevlp.data.annotations import COMPLETE, WHOLE_IMAGE, Annotations, Answer
 from aevlp.data.dataset import ImageTable
 
@@ -87,6 +88,8 @@ class Effort:
 
 def answers_file(data: Path) -> Path:
     """Return where the answers about the image set at `data` are kept by default: in its folder."""
+    if isinstance(data, RemotePath):
+        raise UserError(f"{data}: {READ_ONLY}; name a file on this machine for the answers with --answers")
     return (data if data.is_dir() else data.parent) / ANSWERS_FILE
 
 
@@ -124,11 +127,16 @@ class AnswerStore:
         return self.keys_of(root, [name])[0]
 
     def keys_of(self, root: Path, names: Sequence[str]) -> list[str]:
-        """Return the names in this store of images that are named relative to a folder."""
+        """Return the names in this store of images that are named relative to a folder; an address is its own name."""
+        if isinstance(root, RemotePath):
+            return [str(joined(root, name)) for name in names]
         start, folder = root.resolve().as_posix(), f"{self.path.parent.resolve().as_posix().rstrip('/')}/"
-        paths = [posixpath.normpath(f"{start}/{name}") for name in names]
+        paths = [name if "://" in name else posixpath.normpath(f"{start}/{name}") for name in names]
         # Most images lie below the folder; `relpath` takes ten times as long.
-        return [path.removeprefix(folder) if path.startswith(folder) else posixpath.relpath(path, folder) for path in paths]
+        return [
+            path.removeprefix(folder) if path.startswith(folder) else path if "://" in path else posixpath.relpath(path, folder)
+            for path in paths
+        ]
 
     def record(self, who: str, answers: Iterable[GivenAnswer], *, kind: Kind, keys: int = 0, seconds: float = 0.0) -> int:
         """Record an action with its answers, and return its number."""

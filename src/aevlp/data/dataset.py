@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aevlp.core.errors import UserError, first_few
+from aevlp.core.remote import joined
 from aevlp.data.annotations import NO_ANNOTATIONS, Annotations, ScoreKind
 from aevlp.data.annotations import Labels as Labels
 from aevlp.data.annotations import Rows as Rows
-from aevlp.data.fingerprint import Digests, digests, set_fingerprint
+from aevlp.data.fingerprint import Digests, set_fingerprint
+from aevlp.data.image_files import digests
 
 log = logging.getLogger("aevlp")
 Observe = Literal["given", "single"]
@@ -38,7 +40,7 @@ def evenly_spread(count: int, most: int) -> Rows:
 
 @dataclass(frozen=True)
 class Paths(Sequence[Path]):
-    """The paths of image files. Each is made on access: for a million images, only the names stay in memory."""
+    """The paths of images (`aevlp.data.image_files`). Each is made on access: for a million, only the names stay in memory."""
 
     root: Path
     names: tuple[str, ...]
@@ -55,7 +57,7 @@ class Paths(Sequence[Path]):
     def __getitem__(self, index: int | slice) -> "Path | Paths":
         if isinstance(index, slice):
             return Paths(self.root, self.names[index])
-        return self.root / self.names[index]
+        return joined(self.root, self.names[index])
 
     def at(self, rows: "Rows") -> "Paths":
         """Return the paths of some rows, in this order."""

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 
 from aevlp.core.errors import UserError, first_few
+from aevlp.core.remote import RemotePath
 
 CLASSES_FILE = "classes.txt"
 IMAGE_SUFFIXES = frozenset(
     f".{suffix}"
     for suffix in ("jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "tif", "tiff", "webp", "ppm", "pgm", "pbm", "jp2")
 )
+MOST_ASKED = 50  # number of folders per level that are searched for a layout: an image set may have ten thousand classes
 MOST_LOOKED_FOR = 3  # number of missing images that are looked for under another spelling: if files are spelt otherwise, most are
 
 
@@ -25,35 +27,77 @@ def is_image(name: str) -> bool:
     return PurePath(name).suffix.lower() in IMAGE_SUFFIXES and not is_hidden(PurePath(name).name)
 
 
+def entries_of(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the names of the folders and of the other entries directly inside, each sorted.
+
+    One listing tells them apart, without a query for each.
+    """
+    if isinstance(folder, RemotePath):
+        found = folder.entries()
+    else:
+        with os.scandir(folder) as entries:
+            found = sorted((entry.name, entry.is_dir()) for entry in entries)
+    return [name for name, is_folder in found if is_folder], [name for name, is_folder in found if not is_folder]
+
+
 def folders_in(folder: Path) -> list[Path]:
     """Return the visible folders directly inside, sorted by name."""
-    with os.scandir(folder) as entries:  # knows plain files from the listing, without a query for each
-        others = [Path(entry) for entry in entries if not entry.is_file(follow_symlinks=False)]
-    return sorted(path for path in others if path.is_dir() and not is_hidden(path.name))
+    return [folder / name for name in entries_of(folder)[0] if not is_hidden(name)]
 
 
 def images_in(folder: Path) -> list[Path]:
     """Return the images directly inside, sorted by name."""
-    return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
+    images = [folder / name for name in entries_of(folder)[1] if is_image(name)]
+    return images if isinstance(folder, RemotePath) else [path for path in images if path.is_file()]
 
 
-def folders_below(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
-    """Yield the folder itself and the visible folders inside at any depth, sorted by name.
+def walk(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each visible folder at any depth, the folder itself first, with the names of its files, sorted.
 
-    Links are followed, except one to a folder that it lies in: `above` are the folders on the way here.
+    Links are followed, except one to a folder that it lies in: `above` are the folders on the way here. A folder that may not be
+    read is an OSError.
     """
-    status = folder.stat()
-    if (here := (status.st_dev, status.st_ino)) not in above:
-        yield folder
-        for inner in folders_in(folder):
-            yield from folders_below(inner, above | {here})
+    if not isinstance(folder, RemotePath):
+        status = folder.stat()
+        if (here := (status.st_dev, status.st_ino)) in above:
+            return
+        above |= {here}
+    folders, files = entries_of(folder)
+    yield folder, files
+    for name in folders:
+        if not is_hidden(name):
+            yield from walk(folder / name, above)
 
 
 def images_below(folder: Path) -> Iterator[Path]:
     """Yield the images inside at any depth, in no particular order."""
-    for place in folders_below(folder):
-        with os.scandir(place) as entries:
-            yield from [place / entry.name for entry in entries if is_image(entry.name) and not entry.is_dir()]
+    for place, files in walk(folder):
+        yield from (place / name for name in files if is_image(name))
+
+
+def has_files(folder: Path, suffix: str) -> bool:
+    """Return whether a folder has such files, at most two levels below, and no images: then these are the set, not the files.
+
+    Of each level, only the first folders are looked at.
+    """
+    level, found = [folder], False
+    for _ in range(3):
+        below: list[Path] = []
+        for place in level:
+            folders, files = entries_of(place)
+            visible = [name for name in files if not is_hidden(name)]
+            if any(map(is_image, visible)):
+                return False
+            found = found or any(PurePath(name).suffix.lower() == suffix for name in visible)
+            below += [place / name for name in folders if not is_hidden(name)]
+        level = below[:MOST_ASKED]
+    return found
+
+
+def files_below(folder: Path, suffix: str) -> list[str]:
+    """Return the files inside at any depth whose names end in a suffix, relative to the folder, sorted."""
+    found = (place / name for place, files in walk(folder) for name in files if not is_hidden(name))
+    return sorted(path.relative_to(folder).as_posix() for path in found if path.suffix.lower() == suffix)
 
 
 def has_images(folder: Path) -> bool:

@@ -10,9 +10,10 @@ from PIL import Image, UnidentifiedImageError
 from PIL.Image import Transpose
 
 from aevlp.core.errors import UserError
-from aevlp.core.files import SPECIAL, open_regular
+from aevlp.core.files import SPECIAL
 from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
+from aevlp.data.image_files import NO_IMAGE, open_image
 
 ORIENTATION = 0x0112  # the EXIF tag
 BAND = 64  # rows that are converted at a time
@@ -47,13 +48,15 @@ def open_rgb(path: Path, *, at_least: int | None = None) -> Image.Image:
     that many pixels (an image with a smaller side comes in full size). None: every pixel.
     """
     try:
-        with open_regular(path) as file, Image.open(file) as image:
+        with open_image(path) as file, Image.open(file) as image:
             if image.format == "EPS":
                 raise ValueError("PostScript is a program, and is never run")
             if at_least is not None:
                 image.draft(None, (at_least, at_least))  # affects JPEGs only
             image.load()
             return upright_rgb(image)
+    except UserError:
+        raise  # about something else than this image: no network, a damaged archive
     except Exception as error:  # decoders raise nearly anything on a broken file
         reason = _reason(path, error)
         raise BadImage(f"{path}: {reason}; replace or remove the file", reason) from error
@@ -137,8 +140,8 @@ def _reason(path: Path, error: Exception) -> str:
         return "no permission to read it"
     if isinstance(error, Image.DecompressionBombError):
         return f"too many pixels (more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,})"
-    if isinstance(error, OSError) and error.strerror == SPECIAL:
-        return SPECIAL
+    if isinstance(error, OSError) and error.strerror in (SPECIAL, NO_IMAGE):
+        return error.strerror
     if path.is_file() and path.stat().st_size == 0:
         return "an empty file"
     if isinstance(error, UnidentifiedImageError):

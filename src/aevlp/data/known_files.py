@@ -15,9 +15,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.core.remote import RemotePath, joined
 from aevlp.core.threads import in_threads
 from aevlp.data.dataset import Paths
 from aevlp.data.fingerprint import DIGEST, Digests
+from aevlp.data.image_files import ARCHIVE, Stamp, stamp_of
 
 FILE = "files.sqlite"
 AT_ONCE = 500  # files of a query
@@ -42,7 +44,7 @@ class KnownFiles:
 
     def remember(self, unreadable: Mapping[int, str]) -> None:
         """Remember the digests, which are all known now, and why some images cannot be read."""
-        rows = np.flatnonzero(~self.is_readable & (self.digests != b""))
+        rows = np.flatnonzero(~self.is_readable & (self.digests != b"") & (self.stamps[:, 0] >= 0))
         if not len(rows):
             return
         entries = (
@@ -76,10 +78,19 @@ def recall(paths: Paths, memory: Path | None) -> KnownFiles:
 
 def _stamps(paths: Paths, rows: range) -> Stamps:
     found = np.full((len(rows), 2), -1, np.int64)
-    for index, key in enumerate(_keys(paths, rows)):
+    archives: dict[str, Stamp] = {}
+    for index, (row, key) in enumerate(zip(rows, _keys(paths, rows), strict=True)):
         with suppress(OSError, ValueError):
-            state = os.stat(key)  # noqa: PTH116  to make a Path of each takes longer than to look
-            found[index] = state.st_size, state.st_mtime_ns
+            if (match := ARCHIVE.search(paths.names[row])) is not None:
+                archive = paths.names[row][: match.end()]
+                if archive not in archives and (file := joined(paths.root, archive)).is_file():
+                    archives[archive] = stamp_of(file)
+                found[index] = archives[archive] if archive in archives else stamp_of(paths[row])
+            elif b"://" in key:
+                found[index] = stamp_of(paths[row])
+            else:
+                state = os.stat(key)  # noqa: PTH116  to make a Path of each takes longer than to look
+                found[index] = state.st_size, state.st_mtime_ns
     return found
 
 
@@ -87,12 +98,12 @@ def _keys(paths: Paths, rows: Sequence[int] | npt.NDArray[np.intp]) -> list[byte
     """Return the absolute path of each file; names need not be UTF-8."""
     root = os.fsencode(paths.root.resolve()) + b"/"
     names = (os.fsencode(paths.names[row]) for row in rows)
-    return [name if name.startswith(b"/") else root + name for name in names]
+    return [name if name.startswith(b"/") or b"://" in name else root + name for name in names]
 
 
 def _with_table(memory: Path | None, act: Callable[[sqlite3.Connection], object]) -> None:
     """Let `act` use the table of files in one transaction, if there is one that can be used; remove a damaged one."""
-    if memory is None:
+    if memory is None or isinstance(memory, RemotePath):
         return
     file = memory / FILE
     try:

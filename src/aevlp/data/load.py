@@ -10,6 +10,7 @@ import numpy as np
 from aevlp.core.errors import UserError, first_few
 from aevlp.core.options import Options
 from aevlp.core.progress import progress
+from aevlp.core.remote import RemotePath
 from aevlp.data.annotations import ScoreKind
 from aevlp.data.answers import AnswerStore, answers_file
 from aevlp.data.dataset import (
@@ -24,10 +25,11 @@ from aevlp.data.dataset import (
     complete_split,
     prepare,
 )
-from aevlp.data.fingerprint import Digests, digests
+from aevlp.data.fingerprint import Digests
+from aevlp.data.image_files import digests
 from aevlp.data.images import bad_images
 from aevlp.data.known_files import recall
-from aevlp.data.readers import read
+from aevlp.data.readers import ChosenColumns, read
 
 log = logging.getLogger("aevlp")
 NO_ANSWERS = "none"  # in place of a file
@@ -38,7 +40,12 @@ class DataOptions(Options, section="data"):
     """Options for reading the image set."""
 
     format: str | None = None
-    """Kind of image set (folder, table, coco-file, label-studio, fiftyone, flat, voc, coco, nus, cub, npy); null: detected."""
+    """Kind of image set (folder, table, imagefolder, parquet, save-to-disk, webdataset, coco-file, label-studio, fiftyone, flat,
+    voc, coco, nus, cub, npy); null: detected."""
+    image_column: str | None = None
+    """Column with the images, of a set with columns (in WebDataset: the suffix of the images); null: detected."""
+    label_column: str | None = None
+    """Column with the labels, of a set with columns (in WebDataset: cls, txt, or a key of the json); null: detected."""
     observe: Observe = "given"
     """given: train on the labels as they are; single: keep one positive per training image of a fully labelled set."""
     zeros: Zeros = "unknown"
@@ -51,6 +58,11 @@ class DataOptions(Options, section="data"):
     """Images that cannot be read stop the command before training, or are left out with a warning."""
     classes_without_examples: WithoutExamples = "teacher"
     """Classes that no training image has: the teacher speaks for them (if the method asks one), or stop, or leave them out."""
+
+    @property
+    def columns(self) -> ChosenColumns:
+        """The columns that the user has chosen."""
+        return ChosenColumns(self.image_column, self.label_column)
 
 
 def load(path: Path, options: DataOptions, cache: Path | None) -> Dataset:
@@ -93,9 +105,11 @@ def load_split(path: Path, options: DataOptions, cache: Path | None, name: str) 
 
 def read_answered(path: Path, options: DataOptions) -> ImageTable:
     """Return the table at `path` with the answers that people have given about its images."""
-    table = read(path, options.format)
+    table = read(path, options.format, options.columns)
+    if options.answers == NO_ANSWERS or (options.answers is None and isinstance(path, RemotePath)):
+        return table
     file = answers_file(path) if options.answers is None else Path(options.answers)
-    if options.answers == NO_ANSWERS or (options.answers is None and not file.is_file()):
+    if options.answers is None and not file.is_file():
         return table
     answered, foreign = AnswerStore(file, must_exist=True).apply(table)
     given = len(answered.annotations.answers) - len(table.annotations.answers)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from aevlp.core.remote import RemotePath, joined
 from aevlp.data.addresses import FileIndex, refuse_twice
 from aevlp.data.annotations import COMPLETE, WHOLE_IMAGE, Annotations, Answer, Labels, State
 from aevlp.data.answers import ACCEPTED, AnswerStore
@@ -96,13 +97,18 @@ class RowFinder:
         Addresses of other images are left out, as are those that fit several images.
         """
         listed = list(dict.fromkeys(addresses))
-        places = {address: self._place(folder / address) for address in listed}
+        places = {address: self._place(joined(folder, address)) for address in listed}
         found = {address: self._rows[place] for address, place in places.items() if place in self._rows}
-        lost = [address for address in listed if address not in found and not places[address].is_file()]
+        # Whether there is a file at an address of somebody else is not asked.
+        lost = [
+            address
+            for address, place in places.items()
+            if address not in found and (isinstance(place, RemotePath) or not place.is_file())
+        ]
         if lost:
-            index = FileIndex((path.parts for path in self._paths), has_suffixes=has_suffixes)
-            matches = index.matches(lost)
-            found |= {address: self._rows[Path(*paths[0])] for address, paths in matches.items() if len(paths) == 1}
+            row_of = {path.parts: row for row, path in enumerate(self._paths)}
+            matches = FileIndex(row_of, has_suffixes=has_suffixes).matches(lost)
+            found |= {address: row_of[paths[0]] for address, paths in matches.items() if len(paths) == 1}
         return found
 
 

@@ -7,7 +7,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from aevlp.core.errors import UserError
-from aevlp.data.files import folders_below, folders_in, is_image
+from aevlp.core.remote import RemotePath, joined, location
+from aevlp.data.files import entries_of, is_hidden, is_image, walk
+from aevlp.data.image_files import is_archive, is_image_file, opened
 from aevlp.data.readers import table
 from aevlp.data.table_rows import SUFFIXES
 
@@ -33,9 +35,9 @@ def require_images(paths: Sequence[str]) -> None:
     for path in paths:
         if path == STANDARD_INPUT or next(image_names([path]), None) is not None:
             continue
-        if Path(path).is_dir():
+        if location(path).is_dir():
             raise UserError(f"{path}: no images in this folder; add some, or check the path")
-        if Path(path).exists():
+        if location(path).exists():
             raise UserError(f"{path}: no images in this table; add some rows, or check the path")
         raise UserError(f"{path}: no image matches this pattern; check it, or name a folder to take all of its images")
 
@@ -49,21 +51,29 @@ def name_features(paths: Sequence[str]) -> bool:
 
 
 def _names(path: str) -> Iterator[str]:
-    location = Path(path)
+    place = location(path)
     if not path:
         raise UserError("an empty PATH; name an image, a folder, a pattern or a table")
     if path == STANDARD_INPUT:
         for line in sys.stdin.buffer:  # names need not be UTF-8
             if name := os.fsdecode(line).strip("\r\n"):
                 yield name
-    elif location.is_dir():
-        yield from _matching(location, (ANY_DEPTH,))
-    elif location.exists():
-        is_table = location.suffix.lower() in SUFFIXES
-        yield from (str(location.parent / name) for name in table.image_names(location)) if is_table else (path,)
+    elif place.is_dir():
+        yield from _matching(place, (ANY_DEPTH,))
+    elif place.exists():
+        if place.suffix.lower() in SUFFIXES:
+            yield from (str(joined(place.parent, name)) for name in table.image_names(place))
+        elif is_archive(place):
+            is_tar = place.suffix.lower() == ".tar"
+            yield from (str(place / name) for name in opened(place).names() if is_image(name) or not is_tar)
+        else:
+            yield path
+    elif is_image_file(place):
+        yield path
     elif _is_pattern(path):
-        pattern = location.expanduser()
-        yield from _matching(Path(pattern.anchor), pattern.relative_to(pattern.anchor).parts)
+        pattern = place.expanduser()
+        start = location(pattern.parts[0] + "//") if isinstance(pattern, RemotePath) else Path(pattern.anchor)
+        yield from _matching(start, pattern.parts[len(start.parts) :])
     else:
         raise UserError(f"{path}: no such file or folder; check the path")
 
@@ -76,20 +86,14 @@ def _matching(folder: Path, parts: Sequence[str]) -> Iterator[str]:
     """Yield the images below `folder` that match the parts of a pattern, sorted within each folder."""
     first, rest = parts[0], parts[1:]
     if first == ANY_DEPTH:
-        for inner in folders_below(folder):
+        for inner, _ in walk(folder):
             yield from _matching(inner, rest or ("*",))
     elif not rest:
-        yield from (str(folder / name) for name in _images(folder) if name == first or fnmatch(name, first))
+        yield from (str(folder / name) for name in entries_of(folder)[1] if is_image(name) and fnmatch(name, first))
     elif not _is_pattern(first) or (folder / first).is_dir():
         if (folder / first).is_dir():
             yield from _matching(folder / first, rest)
     else:
-        for inner in folders_in(folder):
-            if fnmatch(inner.name, first):
-                yield from _matching(inner, rest)
-
-
-def _images(folder: Path) -> list[str]:
-    """Return the names of the images directly inside, sorted."""
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if is_image(entry.name) and not entry.is_dir())
+        for name in entries_of(folder)[0]:
+            if fnmatch(name, first) and not is_hidden(name):
+                yield from _matching(folder / name, rest)

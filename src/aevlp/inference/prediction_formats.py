@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aevlp.core.errors import UserError
 from aevlp.core.spreadsheets import path_cell, refuse_formulas
-from aevlp.data.readers.table import IMAGE, NEGATIVES, POSITIVES, SPLIT
+from aevlp.data.row_labels import IMAGE, NEGATIVES, POSITIVES, SPLIT
 
 SHOWN = 5  # labels of an image in a listing without thresholds
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from aevlp.core.engine import autocast
 from aevlp.core.errors import UserError
+from aevlp.core.remote import location
 from aevlp.core.torch_threads import one_thread_per_core
 from aevlp.data.images import BadImage, pixels_of, upright_rgb
 from aevlp.inference.model_location import ModelLocation, locate_model
@@ -189,7 +190,7 @@ class TrainedModel:
     def _pixels(self, image: AnImage) -> npt.NDArray[np.uint8]:
         """Return the image as the classifier takes it, uint8 [S, S, 3]."""
         if not isinstance(image, Image.Image):
-            return pixels_of(Path(image), self.image_size)
+            return pixels_of(location(image), self.image_size)
         try:
             with self._one_at_a_time:  # the same image may be listed twice, and PIL images are not thread-safe
                 image.load()

@@ -16,11 +16,10 @@ def log_probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
 
     Half precision would lose log(1 - p) already at logits of 10; in float32 both logs are exact and finite for |logit| <= 100.
     """
-    from torch import float64
-    from torch.nn.functional import logsigmoid
+    import torch
 
-    z = logits if logits.dtype == float64 else logits.float()
-    return logsigmoid(z), logsigmoid(-z)
+    z = logits if logits.dtype == torch.float64 else logits.float()
+    return torch.nn.functional.logsigmoid(z), torch.nn.functional.logsigmoid(-z)
 
 
 def by_label(observed: Tensor, positive: Tensor, unknown: Tensor, negative: Tensor) -> Tensor:

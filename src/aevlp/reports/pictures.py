@@ -3,8 +3,8 @@
 import base64
 import io
 from dataclasses import dataclass
-from pathlib import Path
 
+from aevlp.core.remote import location
 from aevlp.data.images import BadImage, open_rgb
 from aevlp.reports.evidence import Example, ExampleGrid, Tile
 
@@ -65,7 +65,7 @@ def shown_examples(grid: ExampleGrid, size: int) -> list[ShownExample]:
 def thumbnail(path: str, size: int) -> Picture:
     """Return the image at `path`, its longer side at most `size` pixels, or the reason why it cannot be read."""
     try:
-        image = open_rgb(Path(path), at_least=size)
+        image = open_rgb(location(path), at_least=size)
     except BadImage as error:
         return Picture(None, size, size * 3 // 4, error.reason)
     image.thumbnail((size, size))

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, whole_file, write_json
 from aevlp.core.locks import FolderLock, claim_file, hold_folder
+from aevlp.core.remote import READ_ONLY, RemotePath
 from aevlp.core.threads import in_threads
 from aevlp.data.fingerprint import DIGEST, Digests
 from aevlp.store.claims import Claims, alone
@@ -61,12 +62,18 @@ class EmbeddingStore:
     def __init__(self, root: Path, key: Key, *, dimension: int, about: Mapping[str, str] | None = None) -> None:
         self.folder = root / key.digest()
         self.shape = (key.vectors, dimension)
-        self._hold = self._held_folder()
+        self._hold = None if self.is_remote else self._held_folder()
         self._write_manifest({"key": asdict(key), "dimension": dimension}, {"format": FORMAT, "about": dict(about or {})})
         with suppress(OSError):  # a complete store may be read-only
             os.utime(self.folder / "manifest.json")
-        remove_leftovers(self.folder)
+        if not self.is_remote:
+            remove_leftovers(self.folder)
         self._indexes: dict[int, DrawIndex] = {}
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the store lies at a remote address, where it is only read."""
+        return isinstance(self.folder, RemotePath)
 
     def _held_folder(self) -> FolderLock:
         while True:
@@ -96,6 +103,8 @@ class EmbeddingStore:
             if all(found.get(name) == expected[name] for name in expected.keys() - {"about"}):
                 return
             log.warning("%s: damaged; it is written again", path)
+        if self.is_remote:
+            raise self.incomplete("has no embeddings of this model and these views")
         write_json(path, expected)
 
     def index(self, draw: int) -> DrawIndex:
@@ -108,6 +117,12 @@ class EmbeddingStore:
         """Return which of these images are not stored in a draw, bool [N]."""
         is_missing: npt.NDArray[np.bool_] = self.index(draw).find(digests)[0] < 0
         return is_missing
+
+    def incomplete(self, wrong: str) -> UserError:
+        """Return the error to raise when a store that is only read cannot give what is needed."""
+        return UserError(
+            f"{self.folder.parent}: {wrong}, and {READ_ONLY}; fill a store on this machine (--store DIR), and copy it there"
+        )
 
     def claims(self) -> Claims:
         """Return the right to claim images, to be closed."""

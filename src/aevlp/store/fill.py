@@ -78,7 +78,9 @@ def fill(store: EmbeddingStore, split: Split, draws: int, embedder: Embedder, ac
 
 def _remove_damaged(store: EmbeddingStore, digests: Digests, draws: int) -> None:
     for draw in range(draws):
-        for path in store.damaged(draw, digests):
+        for path, damage in store.damaged(draw, digests).items():
+            if store.is_remote:
+                raise store.incomplete(f"is damaged ({path.name}: {damage})")
             if (wrong := store.remove_damaged(draw, path)) is not None:
                 log.warning("%s: damaged (%s); it is computed again", path, wrong)
 
@@ -99,6 +101,8 @@ class _Filling:
         missing = self._missing()
         if not missing.any():
             return 0
+        if self.store.is_remote:
+            raise self.store.incomplete(f"lacks {int(missing.sum()):,} of {missing.size:,} embeddings")
         if self.accelerator.is_main_process:
             _mention_older_stores(self.store.folder.parent)
         # Processes of one run begin at different images and so seldom compete for one.

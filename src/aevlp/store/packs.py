@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.core.files import whole_file
+from aevlp.core.remote import RemotePath, names_in
 from aevlp.data.fingerprint import DIGEST, Digests
 
 PACK = 256  # images, at most
@@ -45,8 +46,11 @@ class Pack:
     shape: Shape
 
     def map(self) -> Embeddings:
-        """Return float16 [images, V, K], memory-mapped while the result is in use."""
+        """Return float16 [images, V, K], memory-mapped while the result is in use; in memory from a remote address."""
         count = len(self.digests) * self.shape[0] * self.shape[1]
+        if isinstance(self.path, RemotePath):
+            content = bytearray(self.path.read_range(HEADER, 2 * count))
+            return np.frombuffer(content, np.float16, count).reshape(-1, *self.shape)
         with self.path.open("rb") as file:
             # Writable, which torch wants, and never written back.
             mapped = mmap.mmap(file.fileno(), HEADER + 2 * count, access=mmap.ACCESS_COPY)
@@ -72,7 +76,7 @@ def open_pack(path: Path, shape: Shape) -> Pack:
     """Return the pack in a file, of which only the end is read."""
     try:
         with path.open("rb", buffering=0) as file:
-            count = _count(os.fstat(file.fileno()).st_size, shape)
+            count = _count(file.seek(0, os.SEEK_END), shape)
             file.seek(HEADER + 2 * count * shape[0] * shape[1])
             return Pack(path, np.frombuffer(file.read(count * DIGEST), f"S{DIGEST}"), shape)
     except (OSError, ValueError) as error:
@@ -140,8 +144,7 @@ class DrawIndex:
     def refresh(self) -> None:
         """Take note of packs that have come or gone."""
         try:
-            with os.scandir(self.folder) as entries:
-                names = {entry.name for entry in entries if entry.name.endswith(".npy") and not entry.name.startswith(".")}
+            names = {name for name in names_in(self.folder) if name.endswith(".npy") and not name.startswith(".")}
         except FileNotFoundError:
             names = set()
         if not self._names <= names:

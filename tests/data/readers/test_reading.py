@@ -1,5 +1,6 @@
 """The choice of a reader, and refusals that do not depend on the reader."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aevlp.data import read, readers
+from aevlp.data.files import MOST_ASKED
 from tests.data.readers import test_coco, test_npy, test_voc
 
 Pictures = Callable[[list[str]], Path]
@@ -76,7 +78,7 @@ def test_what_may_not_be_read(pictures: Pictures, refusal: Refusal, monkeypatch:
     def forbidden(path: Path) -> list[Path]:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "iterdir", forbidden)
+    monkeypatch.setattr(os, "scandir", forbidden)
     assert refusal(root) == f"{root}: cannot be read (Permission denied); check its permissions"
 
 
@@ -151,7 +153,7 @@ def test_a_table_in_a_class_folder_and_what_is_hidden_do_not_matter(pictures: Pi
 
 
 def test_of_many_class_folders_few_are_asked(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = pictures([f"{i:03d}/{part}/1.png" for i in range(readers.MOST_ASKED + 5) for part in ("a", "b")])
+    root = pictures([f"{i:03d}/{part}/1.png" for i in range(MOST_ASKED + 5) for part in ("a", "b")])
     asked: list[Path] = []
     coco = next(reader for reader in readers.readers() if reader.name == "coco")
 
@@ -160,7 +162,7 @@ def test_of_many_class_folders_few_are_asked(pictures: Pictures, monkeypatch: py
         return False
 
     monkeypatch.setitem(readers.READERS, "coco", replace(coco, detects=detects))
-    assert len(read(root).classes) == readers.MOST_ASKED + 5
+    assert len(read(root).classes) == MOST_ASKED + 5
     assert asked[0] == root
     assert {len(path.relative_to(root).parts) for path in asked[1:]} == {1, 2}
-    assert len(asked) == 1 + 2 * readers.MOST_ASKED
+    assert len(asked) == 1 + 2 * MOST_ASKED

@@ -1,4 +1,4 @@
-"""Every format: what is written is read again, and five labels changed with the format's own tool are the five that differ."""
+"""Every format of files: what is written is read again; five labels changed with its own tool are the five that differ."""
 
 import csv
 import json
@@ -47,7 +47,7 @@ def changed_by_name(before: ImageTable, after: ImageTable) -> dict[tuple[int, st
     return {cell: state for cell, state in found.items() if state != old[cell]}
 
 
-@pytest.mark.parametrize("name", LABEL_FORMATS)
+@pytest.mark.parametrize("name", KINDS)
 def test_every_state_comes_back(name, written, photos):
     out = written(name)
     table = read(out)
@@ -57,7 +57,7 @@ def test_every_state_comes_back(name, written, photos):
     assert records_in(table) == held(RECORDS, is_table=name in TABLES)
 
 
-@pytest.mark.parametrize("name", LABEL_FORMATS)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_second_round_writes_the_same_file(name, written, photos, tmp_path):
     from aevlp.data.records import table_records
 
@@ -165,7 +165,7 @@ EDITS: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("name", LABEL_FORMATS)
+@pytest.mark.parametrize("name", KINDS)
 def test_five_changed_labels_are_the_five_that_differ(name, written):
     out = written(name)
     before = read(out)

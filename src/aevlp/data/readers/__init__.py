@@ -12,13 +12,23 @@ import numpy as np
 from aevlp.core.errors import UserError, did_you_mean, first_few
 from aevlp.core.registry import Registry, load_files
 from aevlp.data.dataset import ImageTable, Labels
-from aevlp.data.files import CLASSES_FILE, folders_in, has_images
+from aevlp.data.files import CLASSES_FILE, MOST_ASKED, folders_in, has_images
 
 if TYPE_CHECKING:
     from aevlp.data.label_file import ParsedLabels
 
 GENERAL = "folder"  # the format that matches every folder with images in its folders, also one that a benchmark was unpacked in
-MOST_ASKED = 50  # number of folders per level that are searched for a benchmark: an image set may have ten thousand classes
+
+
+@dataclass(frozen=True)
+class ChosenColumns:
+    """The columns that the user names; None: detected."""
+
+    image: str | None = None
+    label: str | None = None
+
+
+DETECTED = ChosenColumns()
 
 
 @dataclass(frozen=True)
@@ -27,10 +37,11 @@ class Reader:
 
     name: str
     detects: Callable[[Path], bool]  # whether an existing path looks like this format; cheap
-    read: Callable[[Path], ImageTable]
+    read: Callable[..., ImageTable]  # of a path and, if it takes columns, of those that the user has chosen
     looks_like: str  # description by which a user recognises the format, for messages and docs
     rank: int = 0  # detection order: specific formats (0 or below) come before those that nearly every folder looks like
     parse: "Callable[[Path], list[ParsedLabels]] | None" = None  # of a file of labels, before its images are looked for
+    takes_columns: bool = False  # True if the images and labels are in columns, which the user may name
     official: bool = False  # True for the layout of published files, which no other image set looks like by chance
 
 
@@ -48,11 +59,14 @@ def readers() -> list[Reader]:
     return sorted(READERS.values(), key=lambda reader: (reader.rank, reader.name))
 
 
-def read(path: Path, format: str | None = None) -> ImageTable:
+def read(path: Path, format: str | None = None, chosen: ChosenColumns = DETECTED) -> ImageTable:
     """Return the image set at a path, read as the given format or else as the first that recognises it."""
     try:
         reader = reader_of(path, format)
-        table = reader.read(path)
+        if chosen != DETECTED and not reader.takes_columns:
+            takers = ", ".join(other.name for other in readers() if other.takes_columns)
+            raise UserError(f"--image-column, --label-column: {path} is of the format {reader.name}; only {takers} have columns")
+        table = reader.read(path, chosen) if reader.takes_columns else reader.read(path)
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be read ({error.strerror}); check its permissions") from None
     if not table.names:

@@ -1,80 +1,49 @@
-"""Table: a CSV, TSV or JSONL file, or a folder with `labels.csv` or `metadata.csv` (or the like) in it.
+"""Table: a CSV, TSV or JSONL file, or a folder with `labels.csv` or `metadata.csv` (or the like) in it."""
 
-Labels are names in a column `labels` (and `negatives`), or 1, 0, -1 or nothing in one column per class. A table that aevlp has
-written also has columns for the states of labels (`STATES`), which people may edit.
-"""
-
-import os
-import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from urllib.parse import unquote
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from aevlp.core.errors import UserError, did_you_mean, first_few
-from aevlp.data.annotations import COMPLETE, Answer
-from aevlp.data.dataset import SPLIT_NAMES, ImageTable
-from aevlp.data.files import CLASSES_FILE, fixed_classes
+from aevlp.core.errors import UserError, first_few
+from aevlp.data.addresses import missing_images
+from aevlp.data.dataset import ImageTable
+from aevlp.data.files import fixed_classes
 from aevlp.data.label_file import ParsedLabels
-from aevlp.data.readers import Reader, register
-from aevlp.data.records import LabelRecord, Score, Scores, image_table
-from aevlp.data.table_rows import SUFFIXES, TableRow, TableRows
+from aevlp.data.readers import DETECTED, ChosenColumns, Reader, register
+from aevlp.data.records import LabelRecord, image_table
+from aevlp.data.row_labels import TableColumns, image_column, image_name, label_record, table_columns
+from aevlp.data.table_rows import SUFFIXES, TableRows
 
 FILES = tuple(f"{stem}{suffix}" for stem in ("labels", "metadata") for suffix in SUFFIXES)
-IMAGE = ("image", "file_name", "filename")
-POSITIVES = ("labels", "label")
-NEGATIVES = ("negatives",)
-SPLIT = ("split",)
-STATES = ("accepted", "proposed", "proposed_negatives", "candidates", "doubted", "complete", "answers", "witnesses", "observed")
-YES, NO = ("1", "true", "yes"), ("", "0", "false", "no")
-UNKNOWN_CONFIDENCE = 0.5  # of a proposal that comes without one
-VALUES = {"": 0, "0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1}  # pandas writes 1.0 in a column with gaps
-
-
-@dataclass(frozen=True)
-class _Image:
-    line: int
-    record: LabelRecord
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The name of each column; None where there is no such column."""
-
-    image: str
-    split: str | None
-    positives: str | None
-    negatives: str | None
-    classes: tuple[str, ...]  # the columns that are classes; empty if labels are given by name
-    states: dict[str, str]  # a name of `STATES` -> the column that holds it
+OnLine = tuple[int, LabelRecord]  # a line of the file, and the labels on it
 
 
 def detects(path: Path) -> bool:
     """Return whether this is a table file, or a folder with one under a usual name."""
-    return _file(path) is not None
+    return table_file(path) is not None
 
 
-def read(path: Path) -> ImageTable:
+def read(path: Path, chosen: ChosenColumns = DETECTED) -> ImageTable:
     """Return one image per row, in the order of the rows."""
     file, lines = _required_file(path), array("q")
-    columns = _columns(TableRows(file).all_columns(), fixed := fixed_classes(file.parent), file)
+    columns = table_columns(TableRows(file).all_columns(), fixed := fixed_classes(file.parent), file, chosen)
 
     def placed() -> Iterator[tuple[str, LabelRecord]]:
-        for image in _images(file, columns):
-            lines.append(image.line)
-            yield f"{file}, line {image.line}", image.record
+        for line, record in _records(file, columns):
+            lines.append(line)
+            yield f"{file}, line {line}", record
 
     table = image_table(placed(), file.parent, fixed or columns.classes or None, "table")
-    _refuse_missing(table, file, lines)
+    refuse_missing(file.parent, table.names, lambda row: f"{file}, line {lines[row]}")
     return table
 
 
-def parse(path: Path) -> list[ParsedLabels]:
+def parse(path: Path, chosen: ChosenColumns = DETECTED) -> list[ParsedLabels]:
     """Return the labels of the rows."""
     file = _required_file(path)
-    columns = _columns(TableRows(file).all_columns(), fixed := fixed_classes(file.parent), file)
-    placed = [(f"{file}, line {image.line}", image.record) for image in _images(file, columns)]
+    columns = table_columns(TableRows(file).all_columns(), fixed := fixed_classes(file.parent), file, chosen)
+    placed = [(f"{file}, line {line}", record) for line, record in _records(file, columns)]
     return [ParsedLabels(file, placed, fixed or columns.classes or None)]
 
 
@@ -83,259 +52,62 @@ def image_names(file: Path) -> Iterator[str]:
     rows = TableRows(file)
     column: str | None = None
     for row in rows:
-        column = column or _image_column(rows.columns, file)
-        yield _image_name(row, column, f"{file}, line {row.line}")
+        column = column or image_column(rows.columns, file)
+        yield image_name(row, column, f"{file}, line {row.line}")
     if column is None:
-        _image_column(rows.columns, file)
+        image_column(rows.columns, file)
 
 
-def _file(path: Path) -> Path | None:
+def table_file(path: Path) -> Path | None:
+    """Return the file, or the table under a usual name in the folder; None if there is none."""
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return path
     return next((path / name for name in FILES if (path / name).is_file()), None)
 
 
+def refuse_missing(folder: Path, names: Sequence[str], place_of: Callable[[int], str]) -> None:
+    """Raise if an image does not exist; names [N] are relative to the folder, and `place_of` tells where one is named."""
+    if missing := missing_images(folder, names):
+        raise UserError(
+            f"{place_of(names.index(missing[0]))}: {len(missing)} of {len(names)} images do not exist ({first_few(missing)}); "
+            f"names are relative to {folder}: correct them, or remove their rows"
+        )
+
+
 def _required_file(path: Path) -> Path:
-    if (file := _file(path)) is None:
+    if (file := table_file(path)) is None:
         raise UserError(f"{path}: no table; the format 'table' is a {', '.join(SUFFIXES)} file, or a folder with labels.csv")
     return file
 
 
-def _first(names: Iterable[str], aliases: tuple[str, ...]) -> str | None:
-    """Return the column named by the first alias that any column has, in any case."""
-    lower = {name.lower(): name for name in names}
-    return next((lower[alias] for alias in aliases if alias in lower), None)
+def _records(file: Path, columns: TableColumns) -> Iterator[OnLine]:
+    """Yield the labels of a table, one row at a time; rows that repeat an earlier one are left out, or refused if they differ."""
 
-
-def _found(names: Collection[str]) -> str:
-    return f"its columns are: {first_few(names, 8)}" if names else "it is empty"
-
-
-def _image_column(names: Collection[str], file: Path) -> str:
-    if (image := _first(names, IMAGE)) is None:
-        aliases = " or ".join(IMAGE[1:])
-        raise UserError(f"{file}: no column 'image' (or {aliases}); {_found(names)}; add one with the file names")
-    return image
-
-
-def _columns(names: list[str], fixed: tuple[str, ...] | None, file: Path) -> _Columns:
-    image, positives, negatives = _image_column(names, file), _first(names, POSITIVES), _first(names, NEGATIVES)
-    classes: tuple[str, ...] = ()
-    if positives is None and negatives is None:
-        classes = tuple(name for name in names if name.lower() not in (*IMAGE, *SPLIT))
-        if not classes:
-            raise UserError(f"{file}: no labels in it; {_found(names)}; add a column 'labels', or a column per class")
-    if classes and fixed:
-        # Other columns hold something else (a size, a source); a missing one may be misspelt.
-        for name in fixed:
-            if name not in classes:
-                raise UserError(
-                    f"{file}: no column for class '{name}' of {CLASSES_FILE}{did_you_mean(name, classes)}; "
-                    f"rename or add it, or take it out of {CLASSES_FILE}"
-                )
-        classes = fixed
-    states = {} if classes else {name: column for name in STATES if (column := _first(names, (name,))) is not None}
-    return _Columns(image, _first(names, SPLIT), positives, negatives, classes, states)
-
-
-def _images(file: Path, columns: _Columns) -> Iterator[_Image]:
-    """Yield the images of a table, one row at a time; rows that repeat an earlier one are left out, or refused if they differ."""
-
-    def all_rows() -> Iterator[_Image]:
-        return (_image(row, columns, f"{file}, line {row.line}") for row in TableRows(file))
+    def all_rows() -> Iterator[OnLine]:
+        return ((row.line, label_record(row, columns, f"{file}, line {row.line}")) for row in TableRows(file))
 
     line_of: dict[str, int] = {}
     repeats = []
-    for image in all_rows():
-        if line_of.setdefault(image.record.name, image.line) == image.line:
-            yield image
+    for line, record in all_rows():
+        if line_of.setdefault(record.name, line) == line:
+            yield line, record
         else:
-            repeats.append(image)
+            repeats.append((line, record))
     if repeats:
         _refuse_contradictions(repeats, line_of, all_rows(), file)
 
 
-def _image(row: TableRow, columns: _Columns, where: str) -> _Image:
-    name = _image_name(row, columns.image, where)
-    given = _text(row, columns.split, where) or "train"
-    split = SPLIT_NAMES.get(given.lower())
-    if split is None:
-        raise UserError(f"{where}: split '{given}' is none of train, val, test; correct it")
-    if not columns.classes:
-        return _Image(row.line, _named(row, columns, where, name, split))
-    values = _cells(row, columns.classes, where)
-    positive, negative = (tuple(label for label, value in values.items() if value == sign) for sign in (1, -1))
-    return _Image(row.line, LabelRecord(name, split, positive, rejected=negative))
-
-
-def _image_name(row: TableRow, column: str, where: str) -> str:
-    name = _text(row, column, where)
-    if not name:
-        raise UserError(f"{where}: no image named in column '{column}'; name one, or remove the row")
-    return PurePosixPath(name).as_posix()
-
-
-def _text(row: TableRow, column: str | None, where: str) -> str:
-    value = row.cells.get(column) if column else None
-    if value is not None and not isinstance(value, str):
-        raise UserError(f"{where}: '{column}' is {value!r}, not text; write it in quotes")
-    return (value or "").strip()
-
-
-def _named(row: TableRow, columns: _Columns, where: str, name: str, split: str) -> LabelRecord:
-    column = columns.states.get
-    labels, negatives = (_names(row, each, where) for each in (columns.positives, columns.negatives))
-    accepted = _names(row, column("accepted"), where)
-    proposed, absent = (_scores(row, column(each), where) for each in ("proposed", "proposed_negatives"))
-    if "observed" in columns.states and "accepted" not in columns.states:
-        # Up to version 0.7.0, `labels` and `negatives` held the proposals too.
-        given = _names(row, column("observed"), where)
-        labels = [label for label in labels if label in given or label not in proposed]
-        negatives = [label for label in negatives if label not in absent]
-    if both := sorted({*labels, *accepted} & set(negatives)):
-        raise UserError(f"{where}: '{both[0]}' is both positive and negative; keep it in one of the two columns")
-    known = {*labels, *accepted, *negatives}
-    witnesses = _scores(row, column("witnesses"), where)
-    doubted, candidates = (_scores(row, column(each), where) for each in ("doubted", "candidates"))
-    return LabelRecord(
-        name=name,
-        split=split,
-        observed=tuple(sorted(set(labels) - set(accepted))),
-        accepted=tuple(sorted(set(accepted))),
-        rejected=tuple(sorted(set(negatives))),
-        proposed=_with_predictors(proposed, witnesses, known),
-        proposed_absent=_with_predictors(absent, witnesses, known),
-        candidates=_with_predictors(candidates, witnesses, known),
-        doubted=_with_predictors(doubted, witnesses, set()),
-        is_complete=_is_yes(row, column("complete"), where),
-        answers={
-            label: answer
-            for label, answer in _answers(row, column("answers"), where).items()
-            if label in (*accepted, *negatives, COMPLETE)  # an answer stays behind where a person takes its label away
-        },
-    )
-
-
-def _with_predictors(scores: Scores, witnesses: Scores, known: set[str]) -> dict[str, Score]:
-    """Return the scores of labels that are not known, with each predictor's own: a CSV has these as `who:name=probability`."""
-    found = {}
-    for label, score in scores.items():
-        own = {name.partition(":")[0]: each.confidence for name, each in witnesses.items() if name.partition(":")[2] == label}
-        if label not in known:
-            found[label] = Score(score.confidence, {**score.predictors, **own})
-    return found
-
-
-def _scores(row: TableRow, column: str | None, where: str) -> dict[str, Score]:
-    """Return label -> score, from `dog=0.93;cat=0.81` or {"dog": {"confidence": 0.93, "teacher": 0.9}}."""
-    value = row.cells.get(column) if column else None
-    if isinstance(value, dict):
-        found = {}
-        for label, score in value.items():
-            values = score if isinstance(score, dict) else {"confidence": score}
-            numbers = {name: _probability(number, where, f"{column}' of '{label}") for name, number in values.items()}
-            found[label] = Score(numbers.pop("confidence", UNKNOWN_CONFIDENCE), numbers)
-        return found
-    scores = {}
-    for part in _names(row, column, where):
-        label, separator, number = part.rpartition("=")
-        scores[label if separator else part] = Score(
-            _probability(number, where, f"{column}' of '{label}") if separator else UNKNOWN_CONFIDENCE
-        )
-    return scores
-
-
-def _probability(value: object, where: str, what: str) -> float:
-    try:
-        number = float(value) if isinstance(value, str | int | float) else None
-    except ValueError:
-        number = None
-    if number is None or not 0 <= number <= 1:
-        raise UserError(f"{where}: '{what}' is {value!r}, not a number from 0 to 1; correct it")
-    return number
-
-
-def _is_yes(row: TableRow, column: str | None, where: str) -> bool:
-    value = row.cells.get(column) if column else None
-    text = "" if value is None else str(value).strip().lower()
-    if text not in (*YES, *NO):
-        raise UserError(f"{where}: '{column}' is {value!r}; write 1 if every class of the image has been looked at, else nothing")
-    return text in YES
-
-
-def _answers(row: TableRow, column: str | None, where: str) -> dict[str, Answer]:
-    """Return label -> answer, from `dog=ann@2026-01-31T10:00:00+00:00` or {"dog": {"who": "ann", "at": "2026-..."}}.
-
-    In the first, characters that separate are percent-encoded.
-    """
-    value = row.cells.get(column) if column else None
-    if isinstance(value, dict):
-        return {
-            label: Answer(str(each.get("who", "")), str(each.get("at", ""))) if isinstance(each, dict) else Answer()
-            for label, each in value.items()
-        }
-    found = {}
-    for part in _names(row, column, where):
-        label, _, rest = part.rpartition("=")
-        who, _, at = rest.rpartition("@")
-        found[label] = Answer(unquote(who), unquote(at))
-    return found
-
-
-def _names(row: TableRow, column: str | None, where: str) -> list[str]:
-    value = row.cells.get(column) if column else None
-    if value is None:
-        return []
-    parts = re.split(r"[;|]", value) if isinstance(value, str) else value if isinstance(value, list) else [value]
-    names = []
-    for part in parts:
-        if not isinstance(part, str):
-            raise UserError(f"{where}: '{column}' has {part!r}, which is not a class name; write names in quotes")
-        names.append(part.strip())
-    return [name for name in names if name]
-
-
-def _cells(row: TableRow, classes: tuple[str, ...], where: str) -> dict[str, int]:
-    values = {}
-    for name in classes:
-        cell = row.cells.get(name)
-        value = VALUES.get("" if cell is None else str(cell).strip())
-        if value is None:
-            raise UserError(
-                f"{where}: column '{name}' has '{cell}', but a class column holds 1, 0, -1 or nothing; "
-                f"correct it, or if '{name}' is not a class, list the classes in a {CLASSES_FILE}"
-            )
-        if value:
-            values[name] = value
-    return values
-
-
-def _refuse_contradictions(repeats: list[_Image], line_of: dict[str, int], images: Iterable[_Image], file: Path) -> None:
-    """Raise if an image differs from the first of its name, which is on the line `line_of` and among all `images`."""
-    wanted = {line_of[image.record.name] for image in repeats}
-    first = {image.record.name: image for image in images if image.line in wanted}
-    for image in repeats:
-        other = first[image.record.name]
-        if image.record != other.record:
-            how = "in another split" if replace(image.record, split=other.record.split) == other.record else "with other labels"
-            raise UserError(
-                f"{file}, line {image.line}: '{image.record.name}' is already on line {other.line} {how}; make one row of the two"
-            )
-
-
-def _refuse_missing(table: ImageTable, file: Path, lines: Sequence[int]) -> None:
-    """Raise if an image does not exist; `lines` [N] are the lines of the images."""
-    folder = os.fspath(file.parent)
-    # A Path of each would take longer than the look.
-    missing = [row for row, name in enumerate(table.names) if not os.path.isfile(os.path.join(folder, name))]  # noqa: PTH113, PTH118
-    if missing:
-        raise UserError(
-            f"{file}, line {lines[missing[0]]}: {len(missing)} of {len(table.names)} images do not exist "
-            f"({first_few(table.names[row] for row in missing)}); names are relative to {folder}: correct them, "
-            "or remove their rows"
-        )
+def _refuse_contradictions(repeats: list[OnLine], line_of: dict[str, int], rows: Iterable[OnLine], file: Path) -> None:
+    """Raise if an image differs from the first of its name, which is on the line `line_of` and among all `rows`."""
+    wanted = {line_of[record.name] for _, record in repeats}
+    first = {record.name: record for line, record in rows if line in wanted}
+    for line, record in repeats:
+        if record != (other := first[record.name]):
+            how = "in another split" if replace(record, split=other.split) == other else "with other labels"
+            earlier = line_of[record.name]
+            raise UserError(f"{file}, line {line}: '{record.name}' is already on line {earlier} {how}; make one row of the two")
 
 
 LOOKS_LIKE = "a CSV, TSV or JSONL file, or a folder with labels.csv or metadata.csv"
 # Before the official layouts, beside which a table may lie: whoever wrote it wants it.
-register(Reader("table", detects, read, LOOKS_LIKE, rank=-1, parse=parse))
+register(Reader("table", detects, read, LOOKS_LIKE, rank=-1, parse=parse, takes_columns=True))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aevlp.core.errors import UserError
 from aevlp.core.files import write_text
+from aevlp.core.remote import RemotePath
 from aevlp.core.spreadsheets import path_cell, text_cell
 from aevlp.core.tables import next_steps
 from aevlp.data.annotations import WHOLE_IMAGE
@@ -79,7 +80,8 @@ def merge_labels(
     if conflicts_file(out).exists():
         raise UserError(f"--out {out}: {conflicts_file(out)}, the list of conflicts, exists; move it away or choose another name")
     options = options or DataOptions()
-    if options.answers is None and any(_is_same(path, answers_file(data)) for path in answers):
+    has_own = options.answers is None and not isinstance(data, RemotePath)
+    if has_own and any(_is_same(path, answers_file(data)) for path in answers):
         options = replace(options, answers=NO_ANSWERS)  # it counts as a source of its own
     table = read_answered(data, options)
     file = LabelFile(out, table.root, table.classes)

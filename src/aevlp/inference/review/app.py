@@ -34,6 +34,7 @@ from aevlp.inference.serve.server import is_local, serve_until_stopped, url_of
 from aevlp.inference.served_page import served_page
 
 log = logging.getLogger("aevlp")
+FILE_FORMATS = [name for name, format in LABEL_FORMATS.items() if format.suffix]  # a browser saves one file, not a folder
 
 
 def access_for(listener: socket.socket, options: ReviewOptions) -> Access:
@@ -88,8 +89,8 @@ def make_app(session: ReviewSession, tiles: TeacherTiles, access: Access, name: 
 
     @app.get("/export/{format}")
     def export(format: str) -> Response:
-        if format not in LABEL_FORMATS:
-            return JSONResponse({"detail": f"no such format; there are {', '.join(LABEL_FORMATS)}"}, 404)
+        if format not in FILE_FORMATS:
+            return JSONResponse({"detail": f"no such format; there are {', '.join(FILE_FORMATS)}"}, 404)
         return _download(session, format)
 
     _add_questions(app, session, tiles)
@@ -254,6 +255,6 @@ def render_page(session: ReviewSession, name: str) -> HTMLResponse:
         images="'self' data:",
         title=session.table.root.resolve().name,
         facts=facts,
-        formats=list(LABEL_FORMATS),
+        formats=FILE_FORMATS,
         version=__version__,
     )

@@ -12,7 +12,7 @@ import numpy as np
 from aevlp.config.config import Config
 from aevlp.core.errors import UserError
 from aevlp.data.dataset import ImageTable, Split
-from aevlp.data.fingerprint import digests
+from aevlp.data.image_files import digests
 from aevlp.store.location import store_root
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from aevlp.damp.options import DampOptions
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings
 from aevlp.data.dataset import Split
-from aevlp.data.fingerprint import DIGEST, digests
+from aevlp.data.fingerprint import DIGEST
+from aevlp.data.image_files import digests
 from aevlp.data.load import load
 from aevlp.experiments.bench.baselines import bare_teacher, straightforward_views
 from aevlp.experiments.bench.images import write_images

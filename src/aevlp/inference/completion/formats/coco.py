@@ -15,9 +15,9 @@ from PIL import Image
 
 from aevlp import __version__
 from aevlp.core.errors import one_line
-from aevlp.core.files import open_regular
 from aevlp.core.threads import in_threads
 from aevlp.data.annotations import COMPLETE
+from aevlp.data.image_files import open_image
 from aevlp.data.images import ORIENTATION, BadImage
 from aevlp.data.records import LabelRecord
 from aevlp.inference.completion.formats.encoding import answered, as_json, scored, separated
@@ -81,7 +81,7 @@ def _with_sizes(file: LabelFile, records: Iterable[LabelRecord]) -> Iterator[tup
 def upright_size(path: Path) -> tuple[int, int]:
     """Return width and height with the EXIF orientation applied; for most formats only the header is read."""
     try:
-        with open_regular(path) as opened, Image.open(opened) as image:
+        with open_image(path) as opened, Image.open(opened) as image:
             if not _is_turned(image):
                 return image.size
             if image.format == "TIFF":

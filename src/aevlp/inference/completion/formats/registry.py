@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import IO
+from typing import Any
 
 from aevlp.core.errors import UserError
-from aevlp.core.files import whole_file
+from aevlp.core.files import whole_file, whole_folder
 from aevlp.core.registry import Registry, summary_of
+from aevlp.core.remote import RemotePath, joined
 from aevlp.data.records import LabelRecord
 
 
@@ -36,12 +37,13 @@ class LabelFile:
 
     def path(self, name: str) -> Path:
         """Return the image's absolute path, without any `..`."""
-        path = self._root / name
+        path = joined(self._root, name)
         return path.parent.resolve() / path.name if ".." in PurePath(name).parts else path
 
     def relative(self, name: str, folder: Path | None = None) -> str:
-        """Return the image's path relative to a folder (default: the file's), with forward slashes."""
-        return PurePath(os.path.relpath(self.path(name), folder or self._folder)).as_posix()
+        """Return the image's path relative to a folder (default: the file's), with forward slashes; a remote address as it is."""
+        path = self.path(name)
+        return str(path) if isinstance(path, RemotePath) else PurePath(os.path.relpath(path, folder or self._folder)).as_posix()
 
     @property
     def parent(self) -> Path:
@@ -49,13 +51,14 @@ class LabelFile:
         return self._root.parent
 
 
-Writer = Callable[[LabelFile, Iterable[LabelRecord], IO[bytes]], None]
+Writer = Callable[[LabelFile, Iterable[LabelRecord], Any], None]
+"""Writes all records to a file that is open, or into an empty folder."""
 Check = Callable[[LabelFile], object]
 
 
 @dataclass(frozen=True)
 class LabelFormat:
-    """A registered format: its name, the suffix of its files, and the function that writes them."""
+    """A registered format: its name, the suffix of its files (empty: a folder), and the function that writes them."""
 
     name: str
     suffix: str
@@ -88,9 +91,9 @@ class LabelFormat:
             self.checker(file)
 
     def write(self, file: LabelFile, records: Iterable[LabelRecord]) -> None:
-        """Write the records, one at a time as they come. The file appears when it is complete."""
-        with whole_file(file.out) as stream:
-            self.writer(file, records, stream)
+        """Write the records, one at a time as they come. The file or folder appears when it is complete."""
+        with whole_file(file.out) if self.suffix else whole_folder(file.out) as place:
+            self.writer(file, records, place)
 
 
 LABEL_FORMATS: Registry[LabelFormat] = Registry("format")
@@ -113,14 +116,16 @@ def find_format(out: Path, name: str | None) -> LabelFormat:
     suffix = out.suffix.lower()
     if name is not None:
         format = LABEL_FORMATS.find(name, f"--out-format {name}")
-        if suffix != format.suffix:
+        if suffix != format.suffix and format.suffix:
             raise UserError(f"--out {out}: a file in the format {name} ends in {format.suffix}; choose such a name")
+        if suffix in {other.suffix for other in LABEL_FORMATS.values()} - {format.suffix}:
+            raise UserError(f"--out {out}: the format {name} is a folder of files; choose a name without {suffix}")
         return format
-    matching = [format for format in LABEL_FORMATS.values() if format.suffix == suffix]
+    matching = [format for format in LABEL_FORMATS.values() if suffix and format.suffix == suffix]
     if len(matching) == 1:
         return matching[0]
     if matching:
         names = ", ".join(format.name for format in matching)
         raise UserError(f"--out {out}: several formats are {suffix} files; choose one with --out-format ({names})")
-    suffixes = ", ".join(f"{format.suffix} ({format.name})" for format in LABEL_FORMATS.values())
-    raise UserError(f"--out {out}: its name does not tell a format; end it in one of {suffixes}")
+    suffixes = ", ".join(f"{format.suffix} ({format.name})" for format in LABEL_FORMATS.values() if format.suffix)
+    raise UserError(f"--out {out}: its name does not tell a format; end it in one of {suffixes}, or choose with --out-format")
