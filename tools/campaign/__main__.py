@@ -1,0 +1,99 @@
+"""Run a fault campaign against the commands and servers of aevlp.
+
+    python -m tools.campaign all --out FOLDER [--seed N]                  everything; writes FOLDER/campaign.md
+    python -m tools.campaign kills --out FOLDER --count 200 --seed 1      one part
+    python -m tools.campaign mutations --seed 1234 --only 77              one case again
+
+Exits with 1 if a case has failed. A failed case prints the line that repeats it.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tools.campaign.campaign import Campaign
+from tools.campaign.cases import CASES, TABLE, Case, read_cases, table
+from tools.campaign.trial import fork, preload, wait_for
+
+COUNTS = {"kills": 220, "mutations": 2200, "requests": 1100, "disks": 80, "images": 80}
+"""Cases of each part in a whole campaign."""
+
+
+def part_of(name: str) -> Callable[[Campaign], list[Case]]:
+    """Return the function that runs a part."""
+    from tools.campaign import disks, images, kills, mutations, requests
+
+    return {
+        "kills": kills.kills,
+        "mutations": mutations.mutations,
+        "requests": requests.requests,
+        "disks": disks.disks,
+        "images": images.images,
+    }[name]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the tool."""
+    parser = argparse.ArgumentParser(prog="python -m tools.campaign", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("part", choices=["all", *COUNTS, "schemas", "fuzz"])
+    parser.add_argument("--out", type=Path, default=Path("campaign"), help="folder for the cases and the table (campaign)")
+    parser.add_argument("--seed", type=int, default=0, help="of all faults (0)")
+    parser.add_argument("--count", type=int, help="of cases (as many as in a whole campaign)")
+    parser.add_argument("--only", type=int, help="the number of one case to repeat")
+    parser.add_argument("--jobs", type=int, default=2, help="parts at a time, in a whole campaign (2)")
+    parser.add_argument("--seconds", type=int, default=60, help="of fuzzing each reader (60)")
+    options = parser.parse_args(arguments)
+    folder = options.out.absolute()
+    preload()
+    if options.part == "schemas":
+        from tools.campaign.schemas import schemas
+
+        sys.exit(schemas(Campaign("schemas", folder, options.seed, 0)))
+    if options.part == "fuzz":
+        from tools.campaign.fuzz import fuzz
+
+        sys.exit(fuzz(Campaign("fuzz", folder, options.seed, 0), options.seconds))
+    started = time.time()
+    if options.part == "all":
+        for name in COUNTS:
+            shutil.rmtree(folder / name, ignore_errors=True)
+        _run_all(folder, options.seed, options.count, options.jobs)
+        cases = read_cases(folder / name / CASES for name in COUNTS)
+    else:
+        count = COUNTS[options.part] if options.count is None else options.count
+        shutil.rmtree(folder / options.part, ignore_errors=True)
+        cases = part_of(options.part)(Campaign(options.part, folder, options.seed, count, options.only))
+    about = f"{time.strftime('%Y-%m-%d', time.gmtime(started))}, seed {options.seed}, {platform.system()} {platform.machine()}, "
+    about += f"{os.cpu_count()} cores, {(time.time() - started) / 60:.0f} minutes"
+    text = table(cases, about)
+    (folder / TABLE).write_text(text, encoding="utf-8")
+    print(text)
+    sys.exit(any(case.failure is not None for case in cases))
+
+
+def _run_all(folder: Path, seed: int, count: int | None, jobs: int) -> None:
+    """Run every part in a forked process, so many at a time; `count` limits the cases of each."""
+    _ = Campaign("kills", folder, seed, 0).bench
+    waiting, running = list(COUNTS), dict[int, str]()
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            name = waiting.pop(0)
+            most = COUNTS[name] if count is None else min(count, COUNTS[name])
+            running[fork(lambda name=name, most=most: _run_part(Campaign(name, folder, seed, most)))] = name  # type: ignore[misc]
+        for pid in list(running):
+            if (code := wait_for(pid, 0.5)) is not None and running.pop(pid) and code != 0:
+                raise SystemExit(f"a part of the campaign ended with {code}")
+
+
+def _run_part(campaign: Campaign) -> int:
+    part_of(campaign.part)(campaign)
+    return 0
+
+
+if __name__ == "__main__":
+    main()

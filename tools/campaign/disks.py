@@ -1,0 +1,1 @@
+def disks(c): return []

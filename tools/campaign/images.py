@@ -1,0 +1,1 @@
+def images(c): return []

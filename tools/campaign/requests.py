@@ -1,0 +1,1 @@
+def requests(c): return []
