@@ -14,14 +14,17 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tools.campaign.campaign import Campaign
-from tools.campaign.cases import CASES, TABLE, Case, read_cases, table
+from tools.campaign.cases import TABLE, Case, read_cases, table
 from tools.campaign.trial import fork, preload, wait_for
 
 COUNTS = {"kills": 220, "mutations": 2200, "requests": 1100, "disks": 80, "images": 80}
 """Cases of each part in a whole campaign."""
+SHARDS = {"kills": 2, "mutations": 4}
+"""Processes that a long part is shared among."""
 
 
 def part_of(name: str) -> Callable[[Campaign], list[Case]]:
@@ -63,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in COUNTS:
             shutil.rmtree(folder / name, ignore_errors=True)
         _run_all(folder, options.seed, options.count, options.jobs)
-        cases = read_cases(folder / name / CASES for name in COUNTS)
+        cases = [case for name in COUNTS for case in read_cases((folder / name).glob("*.jsonl"))]
     else:
         count = COUNTS[options.part] if options.count is None else options.count
         shutil.rmtree(folder / options.part, ignore_errors=True)
@@ -77,14 +80,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run_all(folder: Path, seed: int, count: int | None, jobs: int) -> None:
-    """Run every part in a forked process, so many at a time; `count` limits the cases of each."""
-    _ = Campaign("kills", folder, seed, 0).bench
-    waiting, running = list(COUNTS), dict[int, str]()
+    """Run every part in forked processes, so many at a time; `count` limits the cases of each."""
+    _ = Campaign("kills", folder, seed, 0).bench  # before there are several to make it
+    waiting = [
+        Campaign(name, folder, seed, most if count is None else min(count, most), shard=(shard, SHARDS.get(name, 1)))
+        for name, most in COUNTS.items()
+        for shard in range(SHARDS.get(name, 1))
+    ]
+    running = dict[int, Campaign]()
     while waiting or running:
         while waiting and len(running) < jobs:
-            name = waiting.pop(0)
-            most = COUNTS[name] if count is None else min(count, COUNTS[name])
-            running[fork(lambda name=name, most=most: _run_part(Campaign(name, folder, seed, most)))] = name  # type: ignore[misc]
+            campaign = waiting.pop(0)
+            running[fork(partial(_run_part, campaign))] = campaign
         for pid in list(running):
             if (code := wait_for(pid, 0.5)) is not None and running.pop(pid) and code != 0:
                 raise SystemExit(f"a part of the campaign ended with {code}")

@@ -30,7 +30,7 @@ damp:
   draws: 1
   temperature: 0.04
 """
-TRAIN, TEST = 24, 8  # images
+TRAIN, TEST = 24, 12  # images
 READY = "ready"
 SET = ("world", "--recipe", "recipe.yaml")
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -65,10 +65,11 @@ def build(folder: Path) -> Path:
     return folder
 
 
-def copy(bench: Path, trial: Path) -> Path:
-    """Replace a folder by a copy of the bench, and return it."""
+def copy(bench: Path, trial: Path, without: Sequence[str] = ()) -> Path:
+    """Replace a folder by a copy of the bench, without some of its parts, and return it."""
     shutil.rmtree(trial, ignore_errors=True)
-    shutil.copytree(bench, trial, symlinks=True)
+    top = str(bench)
+    shutil.copytree(bench, trial, symlinks=True, ignore=lambda folder, names: without if folder == top else ())
     return trial
 
 

@@ -3,7 +3,7 @@
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,19 +30,21 @@ class Campaign:
     seed: int
     count: int
     only: int | None = None
+    shard: tuple[int, int] = (0, 1)
+    """This process runs the cases from the first number on, in steps of the second."""
+
+    @property
+    def _trial(self) -> Path:
+        return self.folder / f"trial-{self.part}-{self.shard[0]}"
 
     @property
     def bench(self) -> Path:
         """The bench, which all parts share; it is made when it is not there."""
         return bench.build(self.folder / "bench")
 
-    def fresh(self) -> Path:
-        """Return a fresh copy of the bench."""
-        return bench.copy(self.bench, self.folder / f"trial-{self.part}")
-
-    def remove_trial(self) -> None:
-        """Remove the copy."""
-        shutil.rmtree(self.folder / f"trial-{self.part}", ignore_errors=True)
+    def fresh(self, without: Sequence[str] = ()) -> Path:
+        """Return a fresh copy of the bench, without some of its parts."""
+        return bench.copy(self.bench, self._trial, without)
 
     def rng(self, number: int) -> random.Random:
         """Return the random numbers of a case; they do not depend on the cases before."""
@@ -51,16 +53,16 @@ class Campaign:
     @property
     def numbers(self) -> Iterable[int]:
         """The numbers of the cases to run."""
-        return range(self.count) if self.only is None else [self.only]
+        return range(self.shard[0], self.count, self.shard[1]) if self.only is None else [self.only]
 
     def run(self, case: Callable[[int, random.Random], Found]) -> list[Case]:
         """Run the cases; return them."""
-        log = CaseLog(self.folder / self.part)
+        log = CaseLog(self.folder / self.part / f"cases-{self.shard[0]}.jsonl")
         for number in self.numbers:
             started = time.monotonic()
             found = case(number, self.rng(number))
             seconds, repeat = time.monotonic() - started, repeat_line(self.part, self.seed, number)
             log.add(Case(self.part, number, found.subject, found.fault, found.end, found.failure, round(seconds, 2), repeat))
         if self.only is None:
-            self.remove_trial()
+            shutil.rmtree(self._trial, ignore_errors=True)
         return log.cases

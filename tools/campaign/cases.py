@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-CASES, TABLE = "cases.jsonl", "campaign.md"
+TABLE = "campaign.md"
 DONE, REFUSED = "done", "refused"
 """The two ends that a command may have: success with sane output, and one line with exit code 2."""
 
@@ -32,9 +32,9 @@ class Case:
 class CaseLog:
     """Cases as they come: into a file, and failures onto the screen with the line that repeats them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file, self.cases = folder / CASES, list[Case]()
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, file: Path) -> None:
+        self.file, self.cases = file, list[Case]()
+        file.parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, case: Case) -> None:
         """Keep a case."""
@@ -53,8 +53,9 @@ def repeat_line(part: str, seed: int, number: int) -> str:
 
 
 def read_cases(files: Iterable[Path]) -> list[Case]:
-    """Return the cases of some files."""
-    return [Case(**json.loads(line)) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    """Return the cases of some files, in the order of their numbers."""
+    found = [Case(**json.loads(line)) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return sorted(found, key=lambda case: case.number)
 
 
 def table(cases: Sequence[Case], about: str) -> str:

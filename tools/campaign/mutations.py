@@ -10,6 +10,9 @@ from tools.campaign.damaged_files import damage_file
 from tools.campaign.targets import TARGETS, Target, Use
 from tools.campaign.trial import Trial, run
 
+LARGE = ("linear", "featured", "half", "teacher", "voc", "nus", "cub", "npy")
+"""Parts of the bench that a case is given only if its words name them."""
+
 
 def mutations(campaign: Campaign) -> list[Case]:
     """Run the mutations. Every target gets its share of them."""
@@ -19,9 +22,10 @@ def mutations(campaign: Campaign) -> list[Case]:
 
 
 def _mutate(campaign: Campaign, target: Target, rng: random.Random) -> Found:
-    folder = campaign.fresh()
-    file = rng.choice(sorted(folder.glob(target.path)))
     use = rng.choice(target.uses)
+    named = {word.partition("/")[0] for word in (*use.words, target.path)}
+    folder = campaign.fresh(without=[name for name in LARGE if name not in named])
+    file = rng.choice(sorted(folder.glob(target.path)))
     before = file.read_bytes()
     damage = damage_file(file, target.kind, rng)
     if "moved" in use.words:

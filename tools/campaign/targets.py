@@ -47,7 +47,7 @@ REPORT = Use("report", ("report", "run"), sanity.page("run/report.html"))
 THRESHOLDS = Use("thresholds", ("thresholds", "run", "world"))
 EXPORT = Use("export", ("export", "run", "--out", "new.onnx"))
 SERVE = Use("serve", ("serve", "run", "--port", "0"), prepare=_serve_nothing)
-ROUNDS = Use("rounds", ("rounds", "linear", "run", "world"), sanity.page("run/rounds.html"))
+ROUNDS = Use("rounds", ("rounds", "linear", "run", "world", "--split", "test"), sanity.page("run/rounds.html"))
 LABEL = Use("label", ("label", *SET, "--out", "new.jsonl"), sanity.completed)
 LABEL_RUN = Use("label", ("label", *SET, "--run", "run", "--out", "new.jsonl"), sanity.completed)
 LABEL_ANSWERS = Use("label", ("label", *SET, "--answers", "answers.sqlite", "--out", "new.jsonl"), sanity.completed)
@@ -84,7 +84,7 @@ def _of_file(path: str) -> tuple[Use, ...]:
     return (_check(path), _check(path), _merge(path), _label(path))
 
 
-MODEL = ("run/model",)
+MODEL = ("run/model", " run ", "run:", "run/thresholds.json")
 TARGETS = (
     Target("run/config.yaml", "yaml", (PREDICT, EVAL, REPORT, THRESHOLDS, LABEL_RUN, FINISHED, SERVE, ROUNDS, REVIEW_RUN), 10),
     Target("run/result.json", "json", (PREDICT, EVAL, REPORT, THRESHOLDS, LABEL_RUN, FINISHED, SERVE, ROUNDS), 12),

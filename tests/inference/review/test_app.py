@@ -1,6 +1,7 @@
 """The interface of a review, as browsers and others use it."""
 
 import json
+import socket
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -167,6 +168,22 @@ def test_wrong_requests_are_told_why_in_one_line(url, session):
     assert told(ask(f"{url}/nowhere"))[0] == 404
     assert told(ask(f"{url}/docs"))[0] == 404
     assert values(session) == {}
+
+
+@pytest.mark.parametrize(
+    ("length", "sent", "status"),
+    [
+        (b"", b"40000\r\n" + b"x" * 0x40000 + b"\r\n0\r\n\r\n", b"413"),
+        (b"", b"5\r\nhello\r\n", b"408"),
+        (b"Content-Length: 60000\r\n", b"{", b"408"),
+    ],
+)
+def test_a_body_is_limited_in_size_and_time_whatever_its_headers_say(url, monkeypatch, length, sent, status):
+    monkeypatch.setattr("aevlp.inference.review.access.BODY_SECONDS", 0.3)
+    kind = length or b"Content-Length: 10\r\nTransfer-Encoding: chunked\r\n"
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30) as connection:
+        connection.sendall(b"POST /api/grid HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" + kind + b"\r\n" + sent)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 " + status)
 
 
 def test_only_this_page_may_use_the_server(url, session):

@@ -60,9 +60,17 @@ def serve_until_stopped(app: FastAPI, listener: socket.socket) -> None:
     """Answer requests until Ctrl-C or SIGTERM, then finish the open ones."""
     import uvicorn  # an optional extra
 
+    from aevlp.inference.serve.connection import Connection
+
     # Without a log of its own, its errors still reach standard error.
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=SHUTDOWN_SECONDS
+        app,
+        http=Connection,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     with signals_end_well(lambda: sys.exit(0)):
         uvicorn.Server(config).run(sockets=[listener])
