@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Path = tuple[str | int, ...]
+Path = tuple[Any, ...]
 DEEP = "\x00deep\x00"  # stands for a nesting that no program can build
 NESTED = 20_000
 HOSTILE: tuple[Any, ...] = (

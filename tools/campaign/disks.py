@@ -1,6 +1,7 @@
 """Full disks: a limit on the size of files, or a small file system, under every command that writes.
 
-A command ends with one line that says that the disk is full, and what there was is kept: with space it ends as if nothing had happened.
+A command ends with one line that says that the disk is full, and what there was is kept: given again with space, it ends as if
+nothing had happened.
 """
 
 import os

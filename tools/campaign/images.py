@@ -19,9 +19,14 @@ CHANGES: dict[str, Callable[[Path, bytes], object]] = {
     "empty": lambda file, other: os.truncate(file, 0),
     "another image": lambda file, other: file.write_bytes(other),
     "text": lambda file, other: file.write_bytes(b"no image"),
-    "a folder": lambda file, other: (file.unlink(), file.mkdir()),
-    "a loop of links": lambda file, other: (file.unlink(), file.symlink_to(file.name)),
+    "a folder": lambda file, other: _replace(file, file.mkdir),
+    "a loop of links": lambda file, other: _replace(file, lambda: file.symlink_to(file.name)),
 }
+
+
+def _replace(file: Path, make: Callable[[], None]) -> None:
+    file.unlink()
+    make()
 
 
 def images(campaign: Campaign) -> list[Case]:
@@ -62,7 +67,12 @@ def _disturb(campaign: Campaign, scenario: Scenario, undisturbed: Undisturbed, r
 
 def _unnamed(trial: Trial, chosen: list[Path]) -> str | None:
     """Return a refusal that names none of the images, nor the set."""
-    if trial.code != 2 or any(file.name in trial.err for file in chosen) or "world" in trial.lines[0] or "images" in trial.lines[0]:
+    if (
+        trial.code != 2
+        or any(file.name in trial.err for file in chosen)
+        or "world" in trial.lines[0]
+        or "images" in trial.lines[0]
+    ):
         return None
     return f"the line names no image: {trial.lines[0][:200]}"
 

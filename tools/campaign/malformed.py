@@ -13,7 +13,6 @@ from tools.campaign.damage import HOSTILE, damage_bytes, damage_value, json_text
 
 HOST = "127.0.0.1"
 BOUNDARY = b"a-boundary"
-PERSON = {"who": "anna", "holder": "window-of-anna", "set": "?"}
 BODIES: dict[str, dict[str, Any]] = {
     "state": {},
     "grid": {"label": 1, "ahead": False},
@@ -31,11 +30,42 @@ BODIES: dict[str, dict[str, Any]] = {
 PATHS = (
     *("/", "/health", "/api/model", "/openapi.json", "/image/0", "/image/-1", "/image/99999999999999999999", "/image/x?size=1"),
     *("/image/0?size=0", "/image/0?size=1e9", "/image/0?size=10000", "/image/1?size=NaN", "/export/csv", "/export/xlsx"),
-    *("/export/../../etc/passwd", "/export/jsonl", "/export/coco", "/../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd"),
-    *("/image/%2e%2e%2f%2e%2e", "/image/0%00", "/%ff%fe", "/?token=x", "/api/predict", "/api/predict?calibrated=maybe", "/a" * 3000),
+    *(
+        "/export/../../etc/passwd",
+        "/export/jsonl",
+        "/export/coco",
+        "/../../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "//etc/passwd",
+    ),
+    *(
+        "/image/%2e%2e%2f%2e%2e",
+        "/image/0%00",
+        "/%ff%fe",
+        "/?token=x",
+        "/api/predict",
+        "/api/predict?calibrated=maybe",
+        "/a" * 3000,
+    ),
     *("http://127.0.0.1/health", "*", "/health?" + "a=b&" * 5000, "/;x=y", "/api/", "/static/../app.py", "/docs", "/redoc"),
 )
-METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "G ET", "", "X" * 5000, "GET\x00", "PROPFIND")
+METHODS = (
+    "GET",
+    "POST",
+    "PUT",
+    "DELETE",
+    "HEAD",
+    "OPTIONS",
+    "TRACE",
+    "CONNECT",
+    "PATCH",
+    "get",
+    "G ET",
+    "",
+    "X" * 5000,
+    "GET\x00",
+    "PROPFIND",
+)
 ODD_HEADERS: tuple[bytes, ...] = (
     b"Content-Length: -1",
     b"Content-Length: abc",
@@ -116,7 +146,7 @@ def request(method: str, path: str, headers: list[bytes], body: bytes = b"") -> 
 def form(files: list[tuple[bytes, bytes]], field: bytes = b"files") -> bytes:
     """Return a form as browsers send it."""
     parts = [
-        b"--%s\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"%s\"\r\n\r\n%s\r\n" % (BOUNDARY, field, name, content)
+        b'--%s\r\nContent-Disposition: form-data; name="%s"; filename="%s"\r\n\r\n%s\r\n' % (BOUNDARY, field, name, content)
         for name, content in files
     ]
     return b"".join(parts) + b"--%s--\r\n" % BOUNDARY
@@ -124,7 +154,14 @@ def form(files: list[tuple[bytes, bytes]], field: bytes = b"files") -> bytes:
 
 def picture(rng: random.Random) -> bytes:
     """Return an image of some mode, size and format, sometimes damaged."""
-    modes = {"PNG": ("RGB", "RGBA", "L", "P", "1", "I;16", "LA"), "JPEG": ("RGB", "L", "CMYK"), "GIF": ("P", "L"), "TIFF": ("F", "I", "RGB"), "WEBP": ("RGB",), "BMP": ("RGB", "1")}
+    modes = {
+        "PNG": ("RGB", "RGBA", "L", "P", "1", "I;16", "LA"),
+        "JPEG": ("RGB", "L", "CMYK"),
+        "GIF": ("P", "L"),
+        "TIFF": ("F", "I", "RGB"),
+        "WEBP": ("RGB",),
+        "BMP": ("RGB", "1"),
+    }
     kind = rng.choice(sorted(modes))
     size = rng.choice(((1, 1), (1, 3000), (40, 30), (3000, 1), (500, 500), (257, 255)))
     target = io.BytesIO()
@@ -142,19 +179,26 @@ def _form_request(rng: random.Random) -> Malformed:
     elif kind == "large":
         files = [(b"large.png", rng.randbytes(1000) * 21_000)]
     elif kind == "huge PNG":
-        files = [(b"huge.png", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x02\x00\x00\x00\x00\x00\x00\x00")]
+        files = [
+            (
+                b"huge.png",
+                b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x02\x00\x00\x00\x00\x00\x00\x00",
+            )
+        ]
     body = form(files, rng.choice((b"file", b"", b"files[]", b"x" * 2000)) if kind == "field" else b"files")
     if kind == "damaged form":
         body, how = damage_bytes(body, rng)
         kind = f"{kind}: {how}"
     if kind == "cut":
         body = body[: rng.randrange(len(body))]
-    return Malformed(f"form: {kind}", request("POST", "/api/predict", [b"Content-Type: multipart/form-data; boundary=" + BOUNDARY], body))
+    return Malformed(
+        f"form: {kind}", request("POST", "/api/predict", [b"Content-Type: multipart/form-data; boundary=" + BOUNDARY], body)
+    )
 
 
-def _json_request(rng: random.Random) -> Malformed:
+def _json_request(rng: random.Random, person: dict[str, str]) -> Malformed:
     path = rng.choice(sorted(BODIES))
-    value, how = damage_value({**PERSON, **BODIES[path]}, rng)
+    value, how = damage_value({**person, **BODIES[path]}, rng)
     body = json_text(value, rng).encode(errors="surrogatepass")
     if rng.random() < 0.2:
         body, how = damage_bytes(body, rng)
@@ -162,26 +206,57 @@ def _json_request(rng: random.Random) -> Malformed:
 
 
 def _chunked(rng: random.Random, path: str, kind: bytes) -> Malformed:
-    chunks = rng.choice((b"5\r\nhello\r\n0\r\n\r\n", b"zz\r\nhello\r\n", b"5\r\nhelloXX", b"-1\r\n\r\n", b"FFFFFFFFFFFFFFFFF\r\nx", b"5;ext=" + b"x" * 70_000 + b"\r\nhello\r\n0\r\n\r\n", b"0\r\nX: y\r\n\r\n", b""))
+    chunks = rng.choice(
+        (
+            b"5\r\nhello\r\n0\r\n\r\n",
+            b"zz\r\nhello\r\n",
+            b"5\r\nhelloXX",
+            b"-1\r\n\r\n",
+            b"FFFFFFFFFFFFFFFFF\r\nx",
+            b"5;ext=" + b"x" * 70_000 + b"\r\nhello\r\n0\r\n\r\n",
+            b"0\r\nX: y\r\n\r\n",
+            b"",
+        )
+    )
     return Malformed("chunks", request("POST", path, [b"Transfer-Encoding: chunked", kind], chunks))
 
 
-def malformed(server: str, rng: random.Random) -> Malformed:
-    """Return a random malformed request for `serve` or `review`."""
-    path, kind, one = ("/api/predict", b"Content-Type: multipart/form-data; boundary=" + BOUNDARY, _form_request) if server == "serve" else ("/api/grid", b"Content-Type: application/json", _json_request)
-    body = form([(b"a.png", picture(rng))]) if server == "serve" else json.dumps({**PERSON, "label": rng.choice(HOSTILE[:24])}).encode()
+def malformed(server: str, rng: random.Random, image_set: str = "") -> Malformed:
+    """Return a random malformed request for `serve` or `review`; `image_set` is the fingerprint that the review's page has."""
+    person = {"who": "anna", "holder": "window-of-anna", "set": image_set}
+    if server == "serve":
+        path, kind, body = (
+            "/api/predict",
+            b"Content-Type: multipart/form-data; boundary=" + BOUNDARY,
+            form([(b"a.png", picture(rng))]),
+        )
+    else:
+        path, kind = "/api/grid", b"Content-Type: application/json"
+        body = json.dumps({**person, "label": rng.choice(HOSTILE[:24])}).encode()
+
+    def sent(name: str, method: str, path: str, headers: list[bytes], body: bytes = b"") -> Malformed:
+        return Malformed(name, request(method, path, headers, body))
+
+    def maybe() -> bytes:
+        return rng.choice((b"", body))
+
     makers: list[tuple[int, Callable[[], Malformed]]] = [
-        (8, lambda: one(rng)),
-        (2, lambda: Malformed("path", request(rng.choice(("GET", "POST", "HEAD")), rng.choice(PATHS), [], rng.choice((b"", body))))),
-        (2, lambda: Malformed("method", request(rng.choice(METHODS), rng.choice(("/", path, "/health")), [kind], rng.choice((b"", body))))),
-        (4, lambda: Malformed("header", request("POST", path, [rng.choice(ODD_HEADERS), kind], body))),
-        (2, lambda: Malformed("header", request("GET", "/", [rng.choice(ODD_HEADERS)]))),
+        (8, lambda: _form_request(rng) if server == "serve" else _json_request(rng, person)),
+        (2, lambda: sent("path", rng.choice(("GET", "POST", "HEAD")), rng.choice(PATHS), [], maybe())),
+        (2, lambda: sent("method", rng.choice(METHODS), rng.choice(("/", path, "/health")), [kind], maybe())),
+        (4, lambda: sent("header", "POST", path, [rng.choice(ODD_HEADERS), kind], body)),
+        (2, lambda: sent("header", "GET", "/", [rng.choice(ODD_HEADERS)])),
         (1, lambda: _chunked(rng, path, kind)),
         (1, lambda: Malformed("preface", rng.choice(PREFACES))),
         (1, lambda: Malformed("random bytes", rng.randbytes(rng.choice((1, 100, 100_000))))),
         (1, lambda: Malformed("many at once", request("GET", "/", [b"Connection: keep-alive"]) * 20 + request("GET", "/", []))),
         (1, lambda: Malformed("breaks off", request("POST", path, [kind], body)[: rng.randrange(1, 400)], breaks_off=True)),
-        (1, lambda: Malformed("stalls in its body", request("POST", path, [kind, b"Content-Length: 60000"], body[:9]), stalls=True)),
+        (
+            1,
+            lambda: Malformed(
+                "stalls in its body", request("POST", path, [kind, b"Content-Length: 60000"], body[:9]), stalls=True
+            ),
+        ),
         (1, lambda: Malformed("stalls in its headers", request("POST", path, [kind])[: rng.randrange(40)], stalls=True)),
         (1, lambda: Malformed("damaged", damage_bytes(request("POST", path, [kind], body), rng)[0])),
     ]

@@ -61,5 +61,3 @@ def _judge(trial: Trial, target: Target, use: Use, folder: Path, file: Path, *, 
     if not line.startswith("--") and not any(name in line for name in known):
         return f"the line does not name the file: {line[:200]}"
     return None
-
-

@@ -1,6 +1,8 @@
 """Requests: malformed and slow ones against `aevlp serve` and `aevlp review`, as real servers."""
 
+import json
 import random
+import re
 import select
 import socket
 import time
@@ -63,10 +65,12 @@ def requests(campaign: Campaign) -> list[Case]:
     servers = {name: start(name, words, folder) for name, words in WORDS.items()}
     before = {name: server.memory for name, server in servers.items()}
     stalled = {name: Stalled() for name in servers}
+    page = ask(servers["review"].port, request("GET", "/", [])).content.decode()
+    image_set = str(json.loads(re.findall(r'id="facts">(.*?)</script>', page)[0])["set"])
 
     def case(number: int, rng: random.Random) -> Found:
         name = rng.choice(sorted(servers))
-        server, sent = servers[name], malformed(name, rng)
+        server, sent = servers[name], malformed(name, rng, image_set)
         if sent.stalls:
             stalled[name].add(server.port, sent.content)
             answer, end = None, "left open"

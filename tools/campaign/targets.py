@@ -52,7 +52,9 @@ LABEL = Use("label", ("label", *SET, "--out", "new.jsonl"), sanity.completed)
 LABEL_RUN = Use("label", ("label", *SET, "--run", "run", "--out", "new.jsonl"), sanity.completed)
 LABEL_ANSWERS = Use("label", ("label", *SET, "--answers", "answers.sqlite", "--out", "new.jsonl"), sanity.completed)
 PROMPTS = Use("label", ("label", *SET, "--prompts", "prompts.yaml", "--out", "new.jsonl"), sanity.completed)
-RESUME = Use("train --resume", ("train", *SET, "--out", "half", "--resume", "--report", "true"), sanity.same_weights("half", "run"))
+RESUME = Use(
+    "train --resume", ("train", *SET, "--out", "half", "--resume", "--report", "true"), sanity.same_weights("half", "run")
+)
 RESUME_ANY = Use("train --resume", ("train", *SET, "--out", "half", "--resume", "--report", "true"), sanity.trained("half"))
 FINISHED = Use("train --resume", ("train", *SET, "--out", "run", "--resume", "--report", "true"))
 TRAIN = Use("train", ("train", *SET, "--out", "new", "--epochs", "1"), sanity.trained("new"))
@@ -89,7 +91,13 @@ TARGETS = (
     Target("run/config.yaml", "yaml", (PREDICT, EVAL, REPORT, THRESHOLDS, LABEL_RUN, FINISHED, SERVE, ROUNDS, REVIEW_RUN), 10),
     Target("run/result.json", "json", (PREDICT, EVAL, REPORT, THRESHOLDS, LABEL_RUN, FINISHED, SERVE, ROUNDS), 12),
     Target("run/thresholds.json", "json", (PREDICT, EVAL, REPORT, LABEL_RUN, SERVE, ROUNDS, FINISHED), 10),
-    Target("run/model/thresholds.json", "json", (Use("predict", ("predict", "moved", "world/images", "--out", "new.jsonl"), sanity.predictions),), 4, ("moved",)),
+    Target(
+        "run/model/thresholds.json",
+        "json",
+        (Use("predict", ("predict", "moved", "world/images", "--out", "new.jsonl"), sanity.predictions),),
+        4,
+        ("moved",),
+    ),
     Target("run/metrics.jsonl", "jsonl", (REPORT, FINISHED), 8),
     Target("run/evidence.npz", "npz", (REPORT, REPORT, FINISHED), 10),
     Target("run/trained-on.bin", "bytes", (LABEL_RUN, ROUNDS), 3),
@@ -111,8 +119,14 @@ TARGETS = (
     Target("recipe.yaml", "yaml", (TRAIN, SCORE, LABEL), 12),
     Target("prompts.yaml", "yaml", (PROMPTS,), 5),
     Target("features.npz", "npz", (PREDICT_ROWS, TRAIN_ROWS), 8),
-    Target("featured/model/config.json", "json", (PREDICT_ROWS,), 4, ("featured/model",)),
-    Target("featured/model/model.safetensors", "safetensors", (PREDICT_ROWS,), 3, ("featured/model",)),
+    Target("featured/model/config.json", "json", (PREDICT_ROWS,), 4, ("featured/model", "featured:", "featured/thresholds.json")),
+    Target(
+        "featured/model/model.safetensors",
+        "safetensors",
+        (PREDICT_ROWS,),
+        3,
+        ("featured/model", "featured:", "featured/thresholds.json"),
+    ),
     Target("backbone/config.json", "json", (TRAIN,), 5, ("backbone",)),
     Target("backbone/model.safetensors", "safetensors", (TRAIN,), 4, ("backbone",)),
     Target("backbone/preprocessor_config.json", "json", (TRAIN,), 3, ("backbone",)),

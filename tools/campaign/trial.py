@@ -3,6 +3,7 @@
 The process that forks runs no torch operation and starts no thread, so that its children are as good as new.
 """
 
+import fcntl
 import importlib
 import os
 import pkgutil
@@ -16,13 +17,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import aevlp
 from aevlp.cli.main import main
 
 LIMIT = 60.0  # seconds; a command that takes longer hangs
 ORPHANS = 15.0  # seconds that the processes of a killed command have to end
+PIPE = 1 << 20  # bytes
 UNLOADED = ("aevlp.__main__", "aevlp.experiments.doctor.child")
 
 
@@ -126,11 +127,11 @@ def run(
     `kill_after`: SIGKILL after so many seconds. `meanwhile`: seconds, and what happens then while the command runs. `prepare`
     runs in the process before the command.
     """
-    with TemporaryFile() as out, TemporaryFile() as err:
+    with _Pipe() as out, _Pipe() as err:
 
         def job() -> int:
-            os.dup2(out.fileno(), 1)
-            os.dup2(err.fileno(), 2)
+            os.dup2(out.end, 1)
+            os.dup2(err.end, 2)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             if prepare is not None:
                 prepare()
@@ -148,8 +149,7 @@ def run(
         assert code is not None
         seconds = time.monotonic() - started
         orphans = end_session(pid)
-        texts = [_text(file.fileno()) for file in (out, err)]
-        return Trial(code, texts[0], texts[1], seconds, is_hung, orphans)
+        return Trial(code, out.text(), err.text(), seconds, is_hung, orphans)
 
 
 def end_session(session: int) -> int:
@@ -174,10 +174,26 @@ def _processes_of(session: int) -> list[int]:
     return found
 
 
-def _text(descriptor: int) -> str:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        return file.read().decode(errors="replace")
+class _Pipe:
+    """A pipe that holds all that a command prints; a limit on the size of files is none on a pipe."""
+
+    def __enter__(self) -> "_Pipe":
+        self._read, self.end = os.pipe()
+        fcntl.fcntl(self.end, fcntl.F_SETPIPE_SZ, PIPE)
+        os.set_blocking(self._read, False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._read)
+        os.close(self.end)
+
+    def text(self) -> str:
+        """Return what is in the pipe."""
+        found = b""
+        with suppress(BlockingIOError):
+            while piece := os.read(self._read, PIPE):
+                found += piece
+        return found.decode(errors="replace")
 
 
 def limit_files(size: int) -> None:

@@ -118,7 +118,8 @@ def read_json(file: Path) -> dict[str, Any]:
 def json_object(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file; a ValueError, the end of a sentence, if there is none."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))  # as `write_text` writes
+        with open_regular(file) as stream:
+            content = json.loads(stream.read().decode(errors="surrogateescape"))  # as `write_text` writes
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"cannot be read as JSON ({one_line(error)})") from error
     if not isinstance(content, dict):

@@ -154,7 +154,7 @@ class EmbeddingStore:
     def remove_damaged(self, draw: int, path: Path) -> str | None:
         """Remove a pack if it is still damaged; return what is wrong with it."""
         with alone(self.folder):  # another run may have removed it and written it anew
-            wrong = damage_of(path, draw, self.shape) if path.exists() else None
+            wrong = damage_of(path, draw, self.shape) if os.path.lexists(path) else None  # it may be a link to nothing
             if wrong is not None:
                 try:
                     path.unlink(missing_ok=True)

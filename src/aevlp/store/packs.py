@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.core.files import whole_file
+from aevlp.core.files import open_regular, whole_file
 from aevlp.data.fingerprint import DIGEST, Digests
 
 PACK = 256  # images, at most
@@ -70,7 +70,7 @@ def write_pack(folder: Path, draw: int, digests: Digests, embeddings: Embeddings
 def open_pack(path: Path, shape: Shape) -> Pack:
     """Return the pack in a file, of which only the end is read."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path) as file:
             count = _count(os.fstat(file.fileno()).st_size, shape)
             file.seek(HEADER + 2 * count * shape[0] * shape[1])
             return Pack(path, np.frombuffer(file.read(count * DIGEST), f"S{DIGEST}"), shape)
@@ -89,7 +89,8 @@ def _count(size: int, shape: Shape) -> int:
 def damage_of(path: Path, draw: int, shape: Shape) -> str | None:
     """Read all of a pack; return what is wrong with it, None if it is intact."""
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
         count = _count(len(content), shape)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
@@ -145,8 +146,8 @@ class DrawIndex:
             names = set()
         if not self._names <= names:
             self.packs, self.damaged, self._names, self._runs = [], {}, set(), []
-        new = []
-        for name in sorted(names - self._names):
+        before, self.damaged, new = self.damaged, {}, []
+        for name in sorted(names - self._names | {path.name for path in before}):  # a damaged one may have been written again
             try:
                 new.append(open_pack(self.folder / name, self.shape))
             except DamagedPack as error:

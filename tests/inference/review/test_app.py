@@ -1,8 +1,8 @@
 """The interface of a review, as browsers and others use it."""
 
 import json
-import socket
 import re
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -182,7 +182,9 @@ def test_a_body_is_limited_in_size_and_time_whatever_its_headers_say(url, monkey
     monkeypatch.setattr("aevlp.inference.review.access.BODY_SECONDS", 0.3)
     kind = length or b"Content-Length: 10\r\nTransfer-Encoding: chunked\r\n"
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30) as connection:
-        connection.sendall(b"POST /api/grid HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" + kind + b"\r\n" + sent)
+        connection.sendall(
+            b"POST /api/grid HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" + kind + b"\r\n" + sent
+        )
         assert connection.recv(1000).startswith(b"HTTP/1.1 " + status)
 
 

@@ -115,7 +115,10 @@ def _names(file: Path, split: str) -> tuple[str, ...]:
     array = _array(file, "the names of the images")
     if array.dtype.kind not in "US" or array.ndim != 1:
         raise UserError(f"{file}: must be one name per image, not {array.dtype}{list(array.shape)}; {SOURCE}")
-    names = array.tolist()
+    try:
+        names = array.tolist()
+    except (SystemError, ValueError):  # numbers that are no characters
+        raise UserError(f"{file}: its names are no text; copy it again") from None
     refuse_empty(names, file, split, SOURCE)
     return tuple((os.fsdecode(name) if isinstance(name, bytes) else str(name)).replace("\\", "/") for name in names)
 

@@ -99,7 +99,7 @@ async def _read_body(receive: Receive) -> bytes | Response | None:
 
     A length in the headers does not limit a body that comes in chunks.
     """
-    body = b""
+    body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while True:
@@ -110,7 +110,7 @@ async def _read_body(receive: Receive) -> bytes | Response | None:
                 if len(body) > MOST_BYTES:
                     return _too_large()
                 if not message.get("more_body", False):
-                    return body
+                    return bytes(body)
     except TimeoutError:
         return _refused(408, "the request stalls; send it again")
 
