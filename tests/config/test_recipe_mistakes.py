@@ -48,6 +48,7 @@ MISTAKES = [
     ("data:\n  observe: singel\n", ", line 2: data.observe must be given or single, not 'singel'"),
     ("seed: 1\nmethod:\n", ", line 2: method must be a text, not an empty value"),
     ("seed: 1\nmethod: aevpl\n", ", line 2: --method aevpl: no such method (did you mean 'aevlp'?)"),
+    ('seed: 1\nstore: "\\ud800"\n', ", line 2: half of a character (a lone surrogate); write it anew"),
     ("train:\n  epochs: 3\n# caf\xe9\n".encode("latin-1"), ", line 3: not UTF-8 text; save it in that encoding"),
     ("seed: 3\n".encode("utf-16"), ", line 1: not UTF-8 text; save it in that encoding"),
 ]

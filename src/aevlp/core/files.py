@@ -89,8 +89,14 @@ def cannot_write(path: Path, error: Exception) -> UserError:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading; a pipe, a socket or a device, which may never answer or never end, is an OSError."""
-    mode = path.stat().st_mode
+    """Open a file for reading; a pipe, a socket or a device, which may never answer or never end, is an OSError.
+
+    So is a name that no file can have.
+    """
+    try:
+        mode = path.stat().st_mode
+    except ValueError as error:  # a zero byte, or half of a character
+        raise OSError(errno.EINVAL, "no name that a file can have") from error
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, SPECIAL)
     return path.open("rb")

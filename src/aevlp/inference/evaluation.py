@@ -16,7 +16,6 @@ from aevlp.data.dataset import Split
 from aevlp.data.load import DataOptions, load_split
 from aevlp.inference.model_location import require_same_classes
 from aevlp.models.model_folder import load_classifier
-from aevlp.models.safe_loading import require_finite_output
 from aevlp.store.location import store_root
 from aevlp.training.evaluate import Predict, by_classifier, by_teacher
 from aevlp.training.run_folder import RunFolder
@@ -58,7 +57,5 @@ def evaluate_run(
     else:
         classifier = load_classifier(run.model).to(accelerator.device)
         require_same_classes(classes, classifier.classes, data, run.path)
-        predict = by_classifier(classifier, inputs_for(classifier, features, workers), accelerator)
-    found = predict(split)
-    require_finite_output(found, run.path)
-    return SplitProbabilities(classes, split, found, accelerator)
+        predict = by_classifier(classifier, inputs_for(classifier, features, workers), accelerator, run.model)
+    return SplitProbabilities(classes, split, predict(split), accelerator)

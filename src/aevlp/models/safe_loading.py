@@ -71,7 +71,7 @@ def require_finite(network: nn.Module, where: str) -> None:
 def require_finite_output(output: npt.NDArray[np.float32], where: object) -> None:
     """Refuse probabilities that are no numbers: finite weights can still be so large that their products are not."""
     if not np.isfinite(output).all():
-        raise UserError(f"{where}: the model in it gives no finite numbers, so its weights are damaged; get or train it again")
+        raise UserError(f"{where}: this model gives no finite numbers, so its weights are damaged; get or train it again")
 
 
 def not_finite(network: nn.Module) -> str | None:
