@@ -96,6 +96,7 @@ OUT_OF_RANGE = [
     ("train:\n  epochs: 0\n", "aevlp", ", line 2: train.epochs must be at least 1, not 0"),
     ("loss:\n  lambda2: 0.2\n", "aevlp", ": loss.lambda1 must be from 0 to --loss.lambda2 (0.2), not 0.4"),
     ("damp:\n  grid: 3\n  local_threshold: -2\n", "aevlp", ", line 3: damp.local_threshold must be at least 0, not -2.0"),
+    ("damp:\n  temperature: 1e-320\n", "aevlp", ", line 2: damp.temperature must be at least 1e-06, not 1e-320"),
     ("loss:\n  expected_positives: -1\n", "aevlp", ", line 2: train.expected_positives must be above 0, not -1.0"),
     (
         "train:\n  epochs: 2\nmethods:\n  an:\n    train:\n      epochs: 0\n",

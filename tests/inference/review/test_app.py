@@ -198,6 +198,7 @@ def test_only_this_page_may_use_the_server(url, session):
         {"Host": ""},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "cross-site"},
     ):

@@ -53,7 +53,7 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused(405, "only GET and POST are answered")
         origin = headers.get("origin")
-        if (origin is not None and urlsplit(origin).netloc != headers.get("host", "")) or headers.get(
+        if (origin is not None and _place(origin) != headers.get("host", "")) or headers.get(
             "sec-fetch-site"
         ) == "cross-site":
             return _refused(403, "another page may not use this server")
@@ -75,6 +75,14 @@ class Guard:
     def _is_token(self, offered: Iterable[str]) -> bool:
         expected = (self.access.token or "").encode()
         return any(secrets.compare_digest(each.encode("utf-8", "replace"), expected) for each in offered)
+
+
+def _place(origin: str) -> str | None:
+    """Return the host and port of a page's address; None if it is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _cookies(headers: Headers) -> list[str]:
