@@ -190,7 +190,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
                 if config.model_type != "siglip" or not (folder / "tokenizer.json").is_file():
                     raise
                 tokenizer = _siglip_tokenizer(folder)
-            tokenizer("a photo")  # a vocabulary that does not fit raises on first use only
+            tokenizer(["a photo"], padding=True)  # a vocabulary that does not fit, or lacks a token, raises on first use only
         except UserError:
             raise
         except Exception as error:  # broken files raise nearly anything: the debug log has the traceback

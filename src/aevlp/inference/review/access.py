@@ -53,9 +53,7 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused(405, "only GET and POST are answered")
         origin = headers.get("origin")
-        if (origin is not None and _place(origin) != headers.get("host", "")) or headers.get(
-            "sec-fetch-site"
-        ) == "cross-site":
+        if (origin is not None and _place(origin) != headers.get("host", "")) or headers.get("sec-fetch-site") == "cross-site":
             return _refused(403, "another page may not use this server")
         if self.access.token is not None and (answer := self._without_token(scope, headers)) is not None:
             return answer
