@@ -58,6 +58,7 @@ def build(folder: Path) -> Path:
     for words in COMMANDS:
         _required(words, folder)
     shutil.copy(folder / "world" / "classes.txt", folder)
+    shutil.copytree(folder / "run" / "model", folder / "moved")  # a model without its run
     shutil.copytree(folder / "run", folder / "half")  # a run that was killed after its last epoch
     for name in ("result.json", "thresholds.json", "report.html", "evidence.npz", "model/thresholds.json"):
         (folder / "half" / name).unlink(missing_ok=True)

@@ -28,8 +28,6 @@ def _mutate(campaign: Campaign, target: Target, rng: random.Random) -> Found:
     file = rng.choice(sorted(folder.glob(target.path)))
     before = file.read_bytes()
     damage = damage_file(file, target.kind, rng)
-    if "moved" in use.words:
-        shutil.copytree(folder / "run" / "model", folder / "moved", symlinks=True)
     _prepare(use, folder)
     is_same = file.is_file() and not file.is_symlink() and file.read_bytes() == before
     trial = run(use.words, folder, prepare=use.prepare)

@@ -41,6 +41,7 @@ def _serve_nothing() -> None:
 
 PREDICT = Use("predict", ("predict", "run", "world/images", "--out", "new.jsonl"), sanity.predictions)
 PREDICT_MODEL = Use("predict", ("predict", "run/model", "world/images", "--out", "new.jsonl", "--calibrated"), sanity.predictions)
+PREDICT_MOVED = Use("predict", ("predict", "moved", "world/images", "--out", "new.jsonl"), sanity.predictions)
 PREDICT_ROWS = Use("predict", ("predict", "featured", "features.npz", "--out", "new.jsonl"), sanity.predictions)
 EVAL = Use("eval", ("eval", "run", "world"))
 REPORT = Use("report", ("report", "run"), sanity.page("run/report.html"))
@@ -91,13 +92,7 @@ TARGETS = (
     Target("run/config.yaml", "yaml", (PREDICT, EVAL, REPORT, THRESHOLDS, LABEL_RUN, FINISHED, SERVE, ROUNDS, REVIEW_RUN), 10),
     Target("run/result.json", "json", (PREDICT, EVAL, REPORT, THRESHOLDS, LABEL_RUN, FINISHED, SERVE, ROUNDS), 12),
     Target("run/thresholds.json", "json", (PREDICT, EVAL, REPORT, LABEL_RUN, SERVE, ROUNDS, FINISHED), 10),
-    Target(
-        "run/model/thresholds.json",
-        "json",
-        (Use("predict", ("predict", "moved", "world/images", "--out", "new.jsonl"), sanity.predictions),),
-        4,
-        ("moved",),
-    ),
+    Target("moved/thresholds.json", "json", (PREDICT_MOVED,), 4, ("moved",)),
     Target("run/metrics.jsonl", "jsonl", (REPORT, FINISHED), 8),
     Target("run/evidence.npz", "npz", (REPORT, REPORT, FINISHED), 10),
     Target("run/trained-on.bin", "bytes", (LABEL_RUN, ROUNDS), 3),

@@ -1,11 +1,14 @@
-"""A connection of the web server: uvicorn's own, with a limit on the time that the head of a request may take."""
+"""The web server and its connections: uvicorn's own, with a limit on the time that the head of a request may take."""
 
 import asyncio
 
 import h11
+import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0  # from the connection, or the last answer, to the end of a request's headers
+SHUTDOWN_SECONDS = 10  # for the requests that are still open
 
 
 class Connection(H11Protocol):
@@ -42,3 +45,18 @@ class Connection(H11Protocol):
                 self.transport.close()
 
         self.loop.call_later(HEAD_SECONDS, close)
+
+
+def make_server(app: FastAPI) -> uvicorn.Server:
+    """Return a server of an application. Without a log of its own, its errors still reach standard error."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=Connection,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
+    )
