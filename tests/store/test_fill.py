@@ -89,6 +89,15 @@ def test_what_is_no_file_in_place_of_a_pack_is_replaced(tmp_path, put):
     assert_filled(tmp_path, digests)
 
 
+def test_a_pack_under_the_name_of_another_is_replaced(tmp_path):
+    digests = digests_of(300)
+    fill_store(tmp_path, digests, tmp_path / "notes")
+    one, other = packs_in(store_in(tmp_path), 1)
+    one.write_bytes(other.read_bytes())
+    fill_store(tmp_path, digests, tmp_path / "notes")
+    assert_filled(tmp_path, digests)
+
+
 def test_twenty_kills_lose_nothing_but_what_was_in_hand(tmp_path, monkeypatch):
     """Two processes on overlapping sets, one of which is killed again and again, whatever it is doing."""
     monkeypatch.setattr("aevlp.store.fill.PACK", 6)

@@ -20,6 +20,8 @@ from tools.campaign.trial import limit_files, run
 
 MEGABYTE = 1_000_000
 SIZES = (0, 100, 2_000, 10_000, 30_000, 60_000, 200_000, MEGABYTE, 4 * MEGABYTE)  # bytes of the largest file
+FULL = ("disk is full", "disk I/O error")
+"""Words of a refusal; the second are SQLite's for a file that may not grow, while a full disk has the first."""
 WRITING = [scenario for scenario in SCENARIOS if scenario.limit <= 60 and scenario.name != "store prune"]
 
 
@@ -71,7 +73,7 @@ def _full(
     trial = run(scenario.words, folder, prepare=prepare, limit=scenario.limit)
     end = DONE if trial.code == 0 else REFUSED
     failure = trial.wrong
-    if failure is None and trial.code == 2 and "the disk is full" not in trial.lines[0]:
+    if failure is None and trial.code == 2 and not any(words in trial.lines[0] for words in FULL):
         failure = f"refused without saying that the disk is full: {trial.lines[0][:200]}"
     if failure is None and trial.code == 2 and (parts := list(folder.rglob("*.part"))):
         failure = f"half-written files are left: {parts[0].name}"

@@ -68,7 +68,7 @@ LIST = Use("store list", ("store", "list", "--store", "store"))
 PRUNE = Use("store prune", ("store", "prune", "--unused-for", "0", "--yes", "--store", "store"))
 AUDIT = Use("audit", ("audit", "completed.jsonl"))
 REVIEW = Use("review", ("review", "completed.jsonl", "--recipe", "recipe.yaml", "--port", "0"), prepare=_serve_nothing)
-REVIEW_RUN = Use("review", ("review", "run", "--port", "0"), prepare=_serve_nothing)
+REVIEW_RUN = Use("review", ("review", "run", "--port", "0", "--answers", "new.sqlite"), prepare=_serve_nothing)
 
 
 def _check(path: str) -> Use:

@@ -101,7 +101,7 @@ class EmbeddingStore:
     def index(self, draw: int) -> DrawIndex:
         """Return the index of a draw, as it was when this object first looked or last refreshed it."""
         if draw not in self._indexes:
-            self._indexes[draw] = DrawIndex(draw_folder(self.folder, draw), self.shape)
+            self._indexes[draw] = DrawIndex(draw_folder(self.folder, draw), draw, self.shape)
         return self._indexes[draw]
 
     def missing(self, draw: int, digests: Digests) -> npt.NDArray[np.bool_]:
