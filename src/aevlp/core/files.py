@@ -62,13 +62,21 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what writers of `path` left half-written that do not live any more. The system releases the locks of dead ones."""
+    """Remove what writers of `path` left half-written that do not live any more."""
+    for left in path.parent.glob(f".{escape(path.name)}.*.part"):
+        remove_abandoned(left)
+
+
+def remove_abandoned(part: Path) -> None:
+    """Remove a half-written file of `whole_file` if its writer does not live any more.
+
+    The system releases the locks of dead writers. Where there are no locks, the file stays.
+    """
     if sys.platform == "win32":
         return
-    for left in path.parent.glob(f".{escape(path.name)}.*.part"):
-        with suppress(OSError), left.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
+    with suppress(OSError), part.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        part.unlink()
 
 
 def _disk_error(error: BaseException | None) -> OSError | None:

@@ -48,7 +48,7 @@ def _kernel(value: Any) -> str | None:
     return None
 
 
-def why_not_loaded(error: Exception) -> str:
+def why_not_loaded(error: BaseException) -> str:
     """Return why `from_pretrained` failed, in one line; transformers itself would advise to run the folder's code."""
     if "trust_remote_code" in str(error):
         return "it needs code of its own (auto_map), which is never run"

@@ -193,7 +193,9 @@ def _load(folder: Path) -> tuple[Any, Any]:
             tokenizer(["a photo"], padding=True)  # a vocabulary that does not fit, or lacks a token, raises on first use only
         except UserError:
             raise
-        except Exception as error:  # broken files raise nearly anything: the debug log has the traceback
+        except (KeyboardInterrupt, SystemExit, UserError):
+            raise
+        except BaseException as error:  # broken files raise nearly anything, also panics: the debug log has the traceback
             log.debug("loading %s failed", folder, exc_info=True)
             raise UserError(f"{folder} cannot be loaded as a teacher ({why_not_loaded(error)})") from error
     # transformers would initialise missing tensors at random and only warn. The logit scale and bias are not used.

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.core.errors import UserError
-from aevlp.core.files import cannot_write, whole_file, write_json
+from aevlp.core.files import cannot_write, remove_abandoned, whole_file, write_json
 from aevlp.core.locks import FolderLock, claim_file, hold_folder
 from aevlp.core.threads import in_threads
 from aevlp.data.fingerprint import DIGEST, Digests
@@ -216,9 +216,11 @@ def remove_leftovers(folder: Path) -> None:
         with suppress(OSError), os.scandir(place) as entries:
             for entry in [entry for entry in entries if entry.name.startswith(".")]:
                 with suppress(OSError, UserError):  # a store may be read-only, and other processes clear it too
-                    if time.time() - entry.stat().st_mtime < LEFTOVER_AFTER:
+                    path, age = Path(entry.path), time.time() - entry.stat().st_mtime
+                    if path.suffix == ".part":
+                        remove_abandoned(path)
+                    if age < LEFTOVER_AFTER or not path.exists():
                         continue
-                    path = Path(entry.path)
                     if path.suffix == ".part":  # a file is written within seconds, so an old part belongs to no living process
                         path.unlink()
                     elif path.suffix == ".lock" and (claim := claim_file(path)) is not None:
