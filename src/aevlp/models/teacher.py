@@ -191,8 +191,6 @@ def _load(folder: Path) -> tuple[Any, Any]:
                     raise
                 tokenizer = _siglip_tokenizer(folder)
             tokenizer(["a photo"], padding=True)  # a vocabulary that does not fit, or lacks a token, raises on first use only
-        except UserError:
-            raise
         except (KeyboardInterrupt, SystemExit, UserError):
             raise
         except BaseException as error:  # broken files raise nearly anything, also panics: the debug log has the traceback
