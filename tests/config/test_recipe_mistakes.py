@@ -1,5 +1,7 @@
 """A recipe with a mistake is refused in one line that says where it stands and what would be right."""
 
+import os
+
 import pytest
 
 from aevlp.config.recipe import read_recipe, recipe_file
@@ -73,6 +75,12 @@ def test_what_can_only_mean_one_thing_is_read(tmp_path, content):
 def test_a_run_is_read_even_if_its_method_is_no_more(tmp_path):
     (tmp_path / "config.yaml").write_text("recipe: voc\nmethod: gone\n")
     assert read_recipe(tmp_path / "config.yaml") == {"recipe": "voc", "method": "gone"}
+
+
+def test_a_pipe_in_place_of_a_recipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "own.yaml")
+    with pytest.raises(UserError, match=r"own\.yaml: cannot be read \(a pipe, a socket or a device, not a regular file\)"):
+        read_recipe(tmp_path / "own.yaml")
 
 
 def test_a_folder_is_no_recipe_but_a_run_has_one(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from aevlp.core.errors import UserError
+from aevlp.core.files import open_regular
 
 MOST_NODES = 1_000_000
 """Values in a file. A prompt table for 100,000 classes has 300,000."""
@@ -14,7 +15,8 @@ def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
     """Return the content of a YAML file, None if it is empty. `hint` ends error messages: how to write such a file."""
     content = b""
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
         root: yaml.Node | None = yaml.compose(content.decode("utf-8-sig"), Loader=yaml.SafeLoader)
         if root is not None:
             _check(root, path)
