@@ -295,3 +295,14 @@ def test_conflicts_are_not_left_without_the_file(photos, store, tmp_path):
     with pytest.raises(Exception, match="replace or remove the file"):
         merge_labels(photos, [ann, bob], tmp_path / "x.json", out_format="coco")
     assert {path.name for path in tmp_path.iterdir()} == {"photos"}
+
+
+def test_a_merge_that_was_killed_after_its_conflicts_goes_on(capsys, photos, store, tmp_path):
+    ann = store("photos/ann.sqlite", "ann", ("dog/1.png", "cat", ACCEPTED))
+    bob = store("photos/bob.sqlite", "bob", ("dog/1.png", "cat", REJECTED))
+    words = ["merge", photos, ann, bob, "--out", tmp_path / "merged.csv"]
+    assert aevlp(capsys, *words).code == 0
+    whole = (tmp_path / "merged.csv").read_bytes()
+    (tmp_path / "merged.csv").unlink()  # only the list of conflicts had been written
+    assert aevlp(capsys, *words).code == 0
+    assert (tmp_path / "merged.csv").read_bytes() == whole

@@ -220,6 +220,12 @@ def test_resume_auto_refuses_another_run(capsys, world, small, tmp_path, uninter
     assert said == f"--out {tmp_path / 'other'}: exists and is not a run folder; choose another place, or move it away"
 
 
+def test_a_finished_run_is_not_resumed_on_other_images(capsys, small, tmp_path, uninterrupted):
+    other = write_world(tmp_path / "other", seed=1)
+    said = refused(capsys, "train", other, "--out", uninterrupted, *small, "--resume")
+    assert said == f"--resume: {uninterrupted} was started on other images, labels or classes; give the same DATA"
+
+
 def test_resume_may_stand_before_the_data(capsys, world, uninterrupted):
     assert "this run is finished" in aevlp(capsys, "train", "--resume", world, "--out", uninterrupted).err
     assert "--resume: invalid choice: 'often'" in refused(capsys, "train", world, "--out", uninterrupted, "--resume=often")

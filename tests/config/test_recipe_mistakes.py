@@ -1,5 +1,7 @@
 """A recipe with a mistake is refused in one line that says where it stands and what would be right."""
 
+import os
+
 import pytest
 
 from aevlp.config.recipe import read_recipe, recipe_file
@@ -48,6 +50,7 @@ MISTAKES = [
     ("data:\n  observe: singel\n", ", line 2: data.observe must be given or single, not 'singel'"),
     ("seed: 1\nmethod:\n", ", line 2: method must be a text, not an empty value"),
     ("seed: 1\nmethod: aevpl\n", ", line 2: --method aevpl: no such method (did you mean 'aevlp'?)"),
+    ('seed: 1\nstore: "\\ud800"\n', ", line 2: half of a character (a lone surrogate); write it anew"),
     ("train:\n  epochs: 3\n# caf\xe9\n".encode("latin-1"), ", line 3: not UTF-8 text; save it in that encoding"),
     ("seed: 3\n".encode("utf-16"), ", line 1: not UTF-8 text; save it in that encoding"),
 ]
@@ -74,6 +77,12 @@ def test_a_run_is_read_even_if_its_method_is_no_more(tmp_path):
     assert read_recipe(tmp_path / "config.yaml") == {"recipe": "voc", "method": "gone"}
 
 
+def test_a_pipe_in_place_of_a_recipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "own.yaml")
+    with pytest.raises(UserError, match=r"own\.yaml: cannot be read \(a pipe, a socket or a device, not a regular file\)"):
+        read_recipe(tmp_path / "own.yaml")
+
+
 def test_a_folder_is_no_recipe_but_a_run_has_one(tmp_path):
     with pytest.raises(UserError, match=r": this is a folder; give a recipe's name or file$"):
         recipe_file(str(tmp_path))
@@ -95,6 +104,7 @@ OUT_OF_RANGE = [
     ("train:\n  epochs: 0\n", "aevlp", ", line 2: train.epochs must be at least 1, not 0"),
     ("loss:\n  lambda2: 0.2\n", "aevlp", ": loss.lambda1 must be from 0 to --loss.lambda2 (0.2), not 0.4"),
     ("damp:\n  grid: 3\n  local_threshold: -2\n", "aevlp", ", line 3: damp.local_threshold must be at least 0, not -2.0"),
+    ("damp:\n  temperature: 1e-320\n", "aevlp", ", line 2: damp.temperature must be at least 1e-06, not 1e-320"),
     ("loss:\n  expected_positives: -1\n", "aevlp", ", line 2: train.expected_positives must be above 0, not -1.0"),
     (
         "train:\n  epochs: 2\nmethods:\n  an:\n    train:\n      epochs: 0\n",

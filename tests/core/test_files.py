@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from aevlp.core.files import whole_file, write_text
+from aevlp.core.files import open_regular, whole_file, write_text
 
 WRITER = """
 import sys
@@ -20,6 +20,12 @@ with whole_file(Path(sys.argv[1])) as file:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing is removed there")
+def test_a_name_that_no_file_can_have_is_an_error_of_the_system(tmp_path):
+    for name in ("a\0b", "\ud800"):
+        with pytest.raises(OSError, match="no name that a file can have"):
+            open_regular(tmp_path / name)
+
+
 def test_only_what_a_dead_writer_left_is_removed(tmp_path):
     file = tmp_path / "labels[1].csv"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

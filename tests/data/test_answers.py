@@ -164,3 +164,29 @@ def test_an_image_at_a_remote_address_is_named_by_it(store, tmp_path):
     assert store.keys_of(tmp_path, ["photos/1.jpg", "memory://photos/set/a/1.jpg"]) == ["1.jpg", "memory://photos/set/a/1.jpg"]
     with pytest.raises(UserError, match="name a file on this machine for the answers with --answers"):
         answers_file(remote)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("value", 7), ("value", "yes"), ("at", 1e300), ("at", "now"), ("who", b"\xff"), ("label", b"")],
+)
+def test_answers_that_make_no_sense_are_refused_in_one_line(store, column, value):
+    store.record("ann", cells(("1.jpg", "cat", ACCEPTED)), kind="grid")
+    table = "actions" if column in ("at", "who") else "answers"
+    with sqlite3.connect(store.path) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    with pytest.raises(
+        UserError, match=r"answers\.sqlite: damaged \(an answer about .* makes no sense\); use a copy from before"
+    ):
+        store.current()
+
+
+def test_a_page_that_is_damaged_is_found_late_and_refused_in_one_line(store):
+    store.record("ann", cells(*((f"{number}.jpg", "cat", ACCEPTED) for number in range(2000))), kind="grid")
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray(store.path.read_bytes())
+    content[3 * 4096 :] = b"\x05" * (len(content) - 3 * 4096)
+    store.path.write_bytes(content)
+    with pytest.raises(UserError, match=r"answers\.sqlite: cannot be used as a store of answers"):
+        AnswerStore(store.path).current()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 import aevlp
 from aevlp.core.errors import UserError
@@ -172,6 +173,20 @@ def test_classes_and_thresholds(model):
     assert model.classes == CLASSES
     assert model.thresholds.classes == dict.fromkeys(CLASSES, 0.5)
     assert model.image_size == 32
+
+
+def test_weights_whose_products_are_no_numbers_are_refused(run, paths, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    file = tmp_path / "run" / "model" / "model.safetensors"
+    weights = load_file(file)
+    for name, tensor in weights.items():
+        if tensor.ndim == 4:
+            tensor.fill_(1e10)
+        elif name.startswith("classifier") and tensor.ndim == 2:
+            tensor[:, ::2], tensor[:, 1::2] = 3e38, -3e38
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(UserError, match="run: this model gives no finite numbers, so its weights are damaged"):
+        aevlp.load(tmp_path / "run", device="cpu").predict(paths)
 
 
 def test_what_cannot_be_loaded_is_refused(run, tmp_path):

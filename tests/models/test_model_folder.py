@@ -173,6 +173,14 @@ def test_class_names_must_tell_the_outputs_apart(folder, of_features, names, say
             model_classes(place)
 
 
+@pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json", "model.safetensors"])
+def test_a_pipe_in_the_folder_is_not_waited_for(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(UserError, match=rf"holds {name}, a pipe, a socket or a device, not a regular file; remove it"):
+        load_classifier(folder)
+
+
 def test_brackets_without_end_are_refused(folder):
     (folder / "config.json").write_text('{"a":' + "[" * 100_000)
     with pytest.raises(UserError, match=r"config\.json cannot be read as JSON \(RecursionError"):

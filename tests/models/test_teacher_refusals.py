@@ -137,3 +137,20 @@ def test_an_empty_tokenizer_is_refused_whatever_the_texts(clip: Path):
         with pytest.raises(UserError, match=r"has no tokens for 'a dog': its files .* are likely missing") as caught:
             teacher.encode_texts(texts)
         assert str(clip) in str(caught.value)
+
+
+def test_a_tokenizer_that_cannot_fill_up_short_texts_is_refused_by_its_folder(
+    clip: Path, copy: Callable[[Path], Path], monkeypatch
+):
+    from transformers import AutoTokenizer
+
+    load = AutoTokenizer.from_pretrained
+
+    def without_padding(*given: Any, **options: Any) -> Any:
+        tokenizer = load(*given, **options)
+        tokenizer.pad_token = None
+        return tokenizer
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", without_padding)
+    with pytest.raises(UserError, match=r"cannot be loaded as a teacher \(ValueError: Asking to pad"):
+        load_teacher(str(clip), CPU)

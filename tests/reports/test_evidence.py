@@ -1,5 +1,6 @@
 import json
 from dataclasses import fields, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,7 @@ def collected(config, data, setup, accelerator, split=None):
     limits = fit_thresholds(
         found, split.evaluation_labels, data.classes, config.thresholds, is_complete=split.truth is not None, split=split.name
     )
-    predict = by_classifier(setup.classifier, inputs, accelerator)
+    predict = by_classifier(setup.classifier, inputs, accelerator, Path("run"))
     trained: Any = SimpleNamespace(setup=replace(setup, config=config, data=data), predict=predict)
     metrics = evaluate(found, split, data.classes, limits.above(found), limits.positives)
     return collect_evidence(trained, FinalEvaluation(limits, split, found, None, metrics, None)), found, limits

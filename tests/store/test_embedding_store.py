@@ -1,3 +1,4 @@
+import fcntl
 import gc
 import io
 import json
@@ -354,21 +355,24 @@ def test_an_image_in_two_packs_is_one_image(tmp_path):
     assert np.array_equal(store.read(0, digests), values_of(digests))
 
 
-def test_what_a_killed_writer_left_is_cleared_when_it_is_old(tmp_path):
+def test_what_a_killed_writer_left_is_cleared_and_what_a_living_one_writes_is_not(tmp_path):
     store = store_in(tmp_path)
     write(store, digests_of(3))
     draw = draw_folder(store.folder, 0)
-    old, new, mine = (draw / name for name in (".old.npy.1.part", ".new.npy.1.part", ".mine.txt"))
+    old, new, young, mine = (draw / name for name in (".old.npy.1.part", ".new.npy.1.part", ".young.npy.1.part", ".mine.txt"))
     unlocked = store.folder / ".0.lock"
     claims = store.claims()
     claims.take(store.index(0), 0, digests_of(3, 3))
     (locked,) = store.folder.glob(".*.lock")
-    for path in (old, unlocked, new, mine):
+    for path in (old, unlocked, new, young, mine):
         path.write_bytes(b"half of it")
     for path in (old, unlocked, locked, mine):
         os.utime(path, (0, 0))
-    store_in(tmp_path)
+    with new.open("ab") as living:
+        fcntl.flock(living, fcntl.LOCK_EX)
+        store_in(tmp_path)
     assert not old.exists()
+    assert not young.exists()
     assert not unlocked.exists()
     assert all(path.exists() for path in (new, locked, mine))
     assert store.claims().take(store.index(0), 0, digests_of(3, 3)).sum() == 0

@@ -7,6 +7,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import pytest
 from accelerate import Accelerator
 
 from aevlp.data.dataset import Split
@@ -75,6 +76,26 @@ def test_packs_are_as_large_as_they_may_be(tmp_path):
     sizes = [len(pack.digests) for pack in store_in(tmp_path).index(0).packs]
     assert sorted(sizes) == [88, 100, 256, 256]
     assert set(seen(tmp_path / "notes").values()) == {1}
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("nowhere"), lambda path: path.symlink_to(path.name)])
+def test_what_is_no_file_in_place_of_a_pack_is_replaced(tmp_path, put):
+    digests = digests_of(10)
+    fill_store(tmp_path, digests, tmp_path / "notes")
+    (pack,) = packs_in(store_in(tmp_path), 1)
+    pack.unlink()
+    put(pack)
+    fill_store(tmp_path, digests, tmp_path / "notes")
+    assert_filled(tmp_path, digests)
+
+
+def test_a_pack_under_the_name_of_another_is_replaced(tmp_path):
+    digests = digests_of(300)
+    fill_store(tmp_path, digests, tmp_path / "notes")
+    one, other = packs_in(store_in(tmp_path), 1)
+    one.write_bytes(other.read_bytes())
+    fill_store(tmp_path, digests, tmp_path / "notes")
+    assert_filled(tmp_path, digests)
 
 
 def test_twenty_kills_lose_nothing_but_what_was_in_hand(tmp_path, monkeypatch):

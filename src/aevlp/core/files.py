@@ -78,13 +78,21 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what writers of `path` left half-written that do not live any more. The system releases the locks of dead ones."""
+    """Remove what writers of `path` left half-written that do not live any more."""
+    for left in path.parent.glob(f".{escape(path.name)}.*.part"):
+        remove_abandoned(left)
+
+
+def remove_abandoned(part: Path) -> None:
+    """Remove a half-written file of `whole_file` if its writer does not live any more.
+
+    The system releases the locks of dead writers. Where there are no locks, the file stays.
+    """
     if sys.platform == "win32":
         return
-    for left in path.parent.glob(f".{escape(path.name)}.*.part"):
-        with suppress(OSError), left.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
+    with suppress(OSError), part.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        part.unlink()
 
 
 def _disk_error(error: BaseException | None) -> OSError | None:
@@ -106,8 +114,14 @@ def cannot_write(path: Path, error: Exception) -> UserError:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading; a pipe, a socket or a device, which may never answer or never end, is an OSError."""
-    mode = path.stat().st_mode
+    """Open a file for reading; a pipe, a socket or a device, which may never answer or never end, is an OSError.
+
+    So is a name that no file can have.
+    """
+    try:
+        mode = path.stat().st_mode
+    except ValueError as error:  # a zero byte, or half of a character
+        raise OSError(errno.EINVAL, "no name that a file can have") from error
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, SPECIAL)
     return path.open("rb")
@@ -135,7 +149,8 @@ def read_json(file: Path) -> dict[str, Any]:
 def json_object(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file; a ValueError, the end of a sentence, if there is none."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))  # as `write_text` writes
+        with open_regular(file) as stream:
+            content = json.loads(stream.read().decode(errors="surrogateescape"))  # as `write_text` writes
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"cannot be read as JSON ({one_line(error)})") from error
     if not isinstance(content, dict):

@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from aevlp.core.errors import UserError
+from aevlp.core.files import open_regular
 
 MOST_NODES = 1_000_000
 """Values in a file. A prompt table for 100,000 classes has 300,000."""
@@ -14,10 +15,11 @@ def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
     """Return the content of a YAML file, None if it is empty. `hint` ends error messages: how to write such a file."""
     content = b""
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
         root: yaml.Node | None = yaml.compose(content.decode("utf-8-sig"), Loader=yaml.SafeLoader)
         if root is not None:
-            _refuse_bombs(root, path)
+            _check(root, path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
     except UnicodeDecodeError as error:
@@ -38,13 +40,20 @@ def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
     return root
 
 
-def _refuse_bombs(root: yaml.Node, path: Path) -> None:
-    """Refuse aliases that stand for themselves, or for more than any reader gets through: a few lines of them can."""
+def _check(root: yaml.Node, path: Path) -> None:
+    """Refuse aliases that stand for themselves, or for more than any reader gets through: a few lines of them can.
+
+    Refuse text that no file can hold, too.
+    """
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
         """Return the number of nodes in `node` with every alias written out."""
         if isinstance(node, yaml.ScalarNode):
+            try:
+                node.value.encode(errors="surrogateescape")  # names of files need not be UTF-8
+            except UnicodeEncodeError:
+                raise UserError(f"{path}, line {line_of(node)}: half of a character (a lone surrogate); write it anew") from None
             return 1
         if id(node) not in sizes:
             sizes[id(node)] = MOST_NODES + 1  # until it is known: a node within itself has no end

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from aevlp.core.options import Above, AtLeast, Between, Options
+from aevlp.core.options import AtLeast, Between, Options
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class DampOptions(Options, section="damp"):
     """Add label-to-label noise to the text embeddings."""
     neighbours: Annotated[int, AtLeast(1)] | None = None
     """Number of similar classes that give noise to each class, itself included (VOC 20, COCO 62, NUS 50, CUB 312); null: all."""
-    temperature: Annotated[float, Above(0)] = 0.01
+    temperature: Annotated[float, AtLeast(1e-6)] = 0.01
     """Softmax temperature on the cosines (CUB 0.1)."""
     local_threshold: Annotated[float, AtLeast(0)] = 0.0
     """Score from which the best tile of a class counts; below it the worst tile counts (COCO, NUS 0.3; CUB 0.005)."""

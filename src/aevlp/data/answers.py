@@ -13,11 +13,11 @@ import posixpath
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from aevlp.data.dataset import ImageTable
 ANSWERS_FILE = "answers.sqlite"
 ACCEPTED, REJECTED, WITHDRAWN = 1, -1, 0  # values of an answer; a withdrawn one counts as never given
 WAIT = 30.0  # seconds for another process to finish writing
+LATEST = 4e9  # seconds since 1970; a later answer is none
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS actions (
     id INTEGER PRIMARY KEY AUTOINCREMENT, who TEXT NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL,
@@ -100,27 +101,25 @@ class AnswerStore:
         self.path = path
         if must_exist and not path.is_file():
             raise UserError(f"{path}: no such file of answers; check the path")
-        try:
-            with self._connection() as connection:
-                (version,) = connection.execute("PRAGMA user_version").fetchone()
-                if version not in (0, VERSION):
-                    raise UserError(f"{path}: answers of another version of aevlp ({version}); use that version")
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(SCHEMA)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-        except sqlite3.Error as error:
-            raise UserError(f"{path}: cannot be used as a store of answers ({error}); choose another with --answers") from None
+        with self._connection() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version not in (0, VERSION):
+                raise UserError(f"{path}: answers of another version of aevlp ({version}); use that version")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(SCHEMA)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         # A connection each time: threads of a server may not share one, and opening it takes less than a millisecond.
-        connection = sqlite3.connect(self.path, timeout=WAIT)
         try:
-            connection.execute("PRAGMA synchronous = FULL")
-            with connection:
-                yield connection
-        finally:
-            connection.close()
+            with closing(sqlite3.connect(self.path, timeout=WAIT)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                with connection:
+                    yield connection
+        except sqlite3.Error as error:  # a damaged page may be found late
+            why = " ".join(str(error).split())
+            raise UserError(f"{self.path}: cannot be used as a store of answers ({why}); choose another with --answers") from None
 
     def key_of(self, root: Path, name: str) -> str:
         """Return an image's name in this store, given its name relative to a folder."""
@@ -177,7 +176,15 @@ class AnswerStore:
             AND value != 0 ORDER BY answers.rowid
         """
         with self._connection() as connection:
-            return [StoredAnswer(*row) for row in connection.execute(query)]
+            return [self._stored(row) for row in connection.execute(query)]
+
+    def _stored(self, row: tuple[Any, ...]) -> StoredAnswer:
+        """Return a row of the database as an answer; refuse values that this code never writes."""
+        image, label, value, who, at = row
+        is_text = all(isinstance(text, str) for text in (image, label, who))
+        if not is_text or value not in (ACCEPTED, REJECTED) or not isinstance(at, int | float) or not 0 <= at < LATEST:
+            raise UserError(f"{self.path}: damaged (an answer about {image!r} makes no sense); use a copy from before")
+        return StoredAnswer(image, label, int(value), who, at)
 
     def current_about(self, cells: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return the values that count of some (image, label) cells; cells without an answer are left out."""

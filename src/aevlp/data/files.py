@@ -1,9 +1,13 @@
 """Find and read the files of an image set: images, text, `classes.txt`, and the pieces of a published layout."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath, PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aevlp.core.errors import UserError, first_few
 from aevlp.core.remote import RemotePath
@@ -155,6 +159,14 @@ def require_folder(path: Path, what: str, source: str) -> Path:
     if not path.is_dir():
         raise UserError(f"{path}: no such folder: {what}; {source}")
     return path
+
+
+def holds_text(array: NDArray[np.generic]) -> bool:
+    """Return whether an array of text has only characters: numpy takes any number for one, and Python fails on it later."""
+    if array.dtype.kind != "U":
+        return True
+    numbers = np.frombuffer(array.tobytes(), np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    return bool((numbers <= sys.maxunicode).all())
 
 
 def missing_files(root: Path, names: Iterable[str]) -> list[str]:

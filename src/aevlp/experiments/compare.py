@@ -128,7 +128,9 @@ def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
         run.check_free(overwrite=False)
         return None
     run.check_resumable(trial.config)
-    return run.read_result()
+    lacks_card = run.model.is_dir() and not run.card.is_file()
+    lacks_report = run.evidence.is_file() and not run.report.is_file()
+    return None if lacks_card or lacks_report else run.read_result()  # killed after its last figure: resumed, it writes them
 
 
 def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mapping[str, Any]]], data: Path, out: Path) -> None:

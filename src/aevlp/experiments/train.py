@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aevlp.config.config import Config
 from aevlp.core.processes import is_first_process
-from aevlp.data.dataset import require_examples
+from aevlp.data.dataset import data_fingerprint, names_content, require_examples
 from aevlp.data.load import load
 from aevlp.store.location import store_root
+from aevlp.training.provenance import require_own_data
 from aevlp.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -56,18 +57,19 @@ def train_run(
         done = folder.read_whole_result()
     else:
         folder.check_free(overwrite=overwrite)
-    data = None
     if done is None:
         config.model.require_features()  # before all images are read
-        data = load(data_path, config.data, store_root(config.run.store))
+    data = load(data_path, config.data, store_root(config.run.store))
+    if done is None:
         require_examples(data, config.data.classes_without_examples, asks_teacher=config.method.source.asks_teacher)
+    elif names_content(done.get("fingerprint")):
+        require_own_data(folder, done["fingerprint"], data_fingerprint(data))
 
     # This loads torch, which takes seconds; whatever is refused above is refused at once.
     from aevlp.experiments.finalize import train_and_finalize, write_missing_pages
 
-    if data is not None:
+    if done is None:
         return train_and_finalize(config, data, folder, accelerator, resume=resume)
-    assert done is not None
     log.info("%s: this run is finished", folder.path)
     if is_first_process():
         write_missing_pages(folder)  # it may have been killed after its last figure

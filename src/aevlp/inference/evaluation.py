@@ -57,5 +57,5 @@ def evaluate_run(
     else:
         classifier = load_classifier(run.model).to(accelerator.device)
         require_same_classes(classes, classifier.classes, data, run.path)
-        predict = by_classifier(classifier, inputs_for(classifier, features, workers), accelerator)
+        predict = by_classifier(classifier, inputs_for(classifier, features, workers), accelerator, run.model)
     return SplitProbabilities(classes, split, predict(split), accelerator)

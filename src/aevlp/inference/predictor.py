@@ -23,6 +23,7 @@ from aevlp.data.images import BadImage, pixels_of, upright_rgb
 from aevlp.inference.model_location import ModelLocation, locate_model
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.model_folder import load_classifier
+from aevlp.models.safe_loading import require_finite_output
 from aevlp.training.calibration import Calibration
 from aevlp.training.inputs import ReadBatch, read_ahead
 from aevlp.training.thresholds import Thresholds, read_thresholds
@@ -102,7 +103,9 @@ class TrainedModel:
         self.require_images()
         read = read_ahead(batches, self._pixels, self.image_size, workers)
         for batch, found in forward_batches(read, self._probabilities_of, in_threads=self._device.type == "cpu"):
-            yield BatchOutput(batch.items, found.numpy().reshape(-1, len(self.classes)), batch.bad)
+            probabilities: Floats = found.numpy().reshape(-1, len(self.classes))
+            require_finite_output(probabilities, self.given)
+            yield BatchOutput(batch.items, probabilities, batch.bad)
 
     def stream_rows(self, batches: Iterable[Sequence[str]], features: UserFeatures) -> Iterator[BatchOutput[str]]:
         """Yield the output for batches of names, each name with its row of features."""
@@ -120,6 +123,7 @@ class TrainedModel:
         if not np.isfinite(values).all():
             raise UserError(f"{self.given}: the features hold a value that is not a finite 32-bit number; compute them again")
         found: Floats = self._probabilities_of(torch.from_numpy(values)).cpu().numpy()
+        require_finite_output(found, self.given)
         return found
 
     def require_images(self) -> None:

@@ -190,10 +190,10 @@ def _load(folder: Path) -> tuple[Any, Any]:
                 if config.model_type != "siglip" or not (folder / "tokenizer.json").is_file():
                     raise
                 tokenizer = _siglip_tokenizer(folder)
-            tokenizer("a photo")  # a vocabulary that does not fit raises on first use only
-        except UserError:
+            tokenizer(["a photo"], padding=True)  # a vocabulary that does not fit, or lacks a token, raises on first use only
+        except (KeyboardInterrupt, SystemExit, UserError):
             raise
-        except Exception as error:  # broken files raise nearly anything: the debug log has the traceback
+        except BaseException as error:  # broken files raise nearly anything, also panics: the debug log has the traceback
             log.debug("loading %s failed", folder, exc_info=True)
             raise UserError(f"{folder} cannot be loaded as a teacher ({why_not_loaded(error)})") from error
     # transformers would initialise missing tensors at random and only warn. The logit scale and bias are not used.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from aevlp.core.citations import VISION_LANGUAGE
-from aevlp.core.options import Above, AtLeast, Options
+from aevlp.core.options import AtLeast, Options
 from aevlp.sources.registry import Source, SourceContext, register_source
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ WHOLE_IMAGE = {"grid": 0, "overlap": 0.0, "augment": False, "seed": 0}
 class VlplSourceOptions(Options, section="vlpl"):
     """Options of vision-language pseudo-labels."""
 
-    temperature: Annotated[float, Above(0)] = 0.01
+    temperature: Annotated[float, AtLeast(1e-6)] = 0.01
     """Softmax temperature on the cosines."""
     threshold: Annotated[float, AtLeast(0)] = 0.3
     """Score above which a class becomes a positive pseudo-label."""

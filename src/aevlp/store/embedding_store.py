@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aevlp.core.errors import UserError
-from aevlp.core.files import cannot_write, whole_file, write_json
+from aevlp.core.files import cannot_write, remove_abandoned, whole_file, write_json
 from aevlp.core.locks import FolderLock, claim_file, hold_folder
 from aevlp.core.remote import READ_ONLY, RemotePath
 from aevlp.core.threads import in_threads
@@ -110,7 +110,7 @@ class EmbeddingStore:
     def index(self, draw: int) -> DrawIndex:
         """Return the index of a draw, as it was when this object first looked or last refreshed it."""
         if draw not in self._indexes:
-            self._indexes[draw] = DrawIndex(draw_folder(self.folder, draw), self.shape)
+            self._indexes[draw] = DrawIndex(draw_folder(self.folder, draw), draw, self.shape)
         return self._indexes[draw]
 
     def missing(self, draw: int, digests: Digests) -> npt.NDArray[np.bool_]:
@@ -169,7 +169,7 @@ class EmbeddingStore:
     def remove_damaged(self, draw: int, path: Path) -> str | None:
         """Remove a pack if it is still damaged; return what is wrong with it."""
         with alone(self.folder):  # another run may have removed it and written it anew
-            wrong = damage_of(path, draw, self.shape) if path.exists() else None
+            wrong = damage_of(path, draw, self.shape) if os.path.lexists(path) else None  # it may be a link to nothing
             if wrong is not None:
                 try:
                     path.unlink(missing_ok=True)
@@ -231,9 +231,11 @@ def remove_leftovers(folder: Path) -> None:
         with suppress(OSError), os.scandir(place) as entries:
             for entry in [entry for entry in entries if entry.name.startswith(".")]:
                 with suppress(OSError, UserError):  # a store may be read-only, and other processes clear it too
-                    if time.time() - entry.stat().st_mtime < LEFTOVER_AFTER:
+                    path, age = Path(entry.path), time.time() - entry.stat().st_mtime
+                    if path.suffix == ".part":
+                        remove_abandoned(path)
+                    if age < LEFTOVER_AFTER or not path.exists():
                         continue
-                    path = Path(entry.path)
                     if path.suffix == ".part":  # a file is written within seconds, so an old part belongs to no living process
                         path.unlink()
                     elif path.suffix == ".lock" and (claim := claim_file(path)) is not None:

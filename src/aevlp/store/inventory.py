@@ -95,7 +95,7 @@ def _stored(folder: Path) -> Stored:
 def indexes_of(folder: Path, shape: Shape) -> dict[int, DrawIndex]:
     """Return the index of each draw in a store's folder."""
     names = {int(name[1]): path for path in sorted(folder.glob("draw-*")) if (name := _DRAW.fullmatch(path.name))}
-    return {draw: DrawIndex(path, shape) for draw, path in names.items()}
+    return {draw: DrawIndex(path, draw, shape) for draw, path in names.items()}
 
 
 def _digests(index: DrawIndex) -> Digests:

@@ -16,13 +16,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from aevlp.core.files import whole_file
+from aevlp.core.files import open_regular, whole_file
 from aevlp.core.remote import RemotePath, names_in
 from aevlp.data.fingerprint import DIGEST, Digests
 
 PACK = 256  # images, at most
 HEADER = 128  # bytes that numpy writes before the array
 CHECKSUM = 16  # bytes
+OTHER_IMAGES = "holds other images than its name says"
 Embeddings = npt.NDArray[np.float16]
 Shape = tuple[int, int]  # V, K: of an image
 Places = npt.NDArray[np.int64]
@@ -72,15 +73,18 @@ def write_pack(folder: Path, draw: int, digests: Digests, embeddings: Embeddings
         file.write(_checksum(content.getbuffer()))
 
 
-def open_pack(path: Path, shape: Shape) -> Pack:
-    """Return the pack in a file, of which only the end is read."""
+def open_pack(path: Path, draw: int, shape: Shape) -> Pack:
+    """Return the pack in a file, of which only the end is read; one under another's name would hide that one's absence."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path) as file:
             count = _count(file.seek(0, os.SEEK_END), shape)
             file.seek(HEADER + 2 * count * shape[0] * shape[1])
-            return Pack(path, np.frombuffer(file.read(count * DIGEST), f"S{DIGEST}"), shape)
+            digests = np.frombuffer(file.read(count * DIGEST), f"S{DIGEST}")
     except (OSError, ValueError) as error:
         raise DamagedPack(f"cannot be read ({error})") from error
+    if path.name != pack_name(draw, digests):
+        raise DamagedPack(OTHER_IMAGES)
+    return Pack(path, digests, shape)
 
 
 def _count(size: int, shape: Shape) -> int:
@@ -94,7 +98,8 @@ def _count(size: int, shape: Shape) -> int:
 def damage_of(path: Path, draw: int, shape: Shape) -> str | None:
     """Read all of a pack; return what is wrong with it, None if it is intact."""
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
         count = _count(len(content), shape)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
@@ -109,7 +114,7 @@ def damage_of(path: Path, draw: int, shape: Shape) -> str | None:
     if array.shape != (count, *shape) or array.dtype != np.float16:
         return f"{array.dtype} {array.shape} instead of float16 {(count, *shape)}"
     digests = np.frombuffer(content[-CHECKSUM - count * DIGEST : -CHECKSUM], f"S{DIGEST}")
-    return None if path.name == pack_name(draw, digests) else "holds other images than its name says"
+    return None if path.name == pack_name(draw, digests) else OTHER_IMAGES
 
 
 def _checksum(content: memoryview) -> bytes:
@@ -133,8 +138,8 @@ class _Run:
 class DrawIndex:
     """The packs in the folder of a draw, and the place of each image in them."""
 
-    def __init__(self, folder: Path, shape: Shape) -> None:
-        self.folder, self.shape = folder, shape
+    def __init__(self, folder: Path, draw: int, shape: Shape) -> None:
+        self.folder, self.draw, self.shape = folder, draw, shape
         self.packs: list[Pack] = []
         self.damaged: dict[Path, str] = {}
         self._names: set[str] = set()
@@ -149,6 +154,8 @@ class DrawIndex:
             names = set()
         if not self._names <= names:
             self.packs, self.damaged, self._names, self._runs = [], {}, set(), []
+        self._names -= {path.name for path in self.damaged}  # a damaged one may have been written again
+        self.damaged = {}
         self.add(names)
 
     def add(self, names: Iterable[str]) -> None:
@@ -156,7 +163,7 @@ class DrawIndex:
         found = []
         for name in sorted(set(names) - self._names):
             try:
-                found.append(open_pack(self.folder / name, self.shape))
+                found.append(open_pack(self.folder / name, self.draw, self.shape))
             except DamagedPack as error:
                 if isinstance(error.__cause__, FileNotFoundError):
                     continue

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 from aevlp.data.dataset import Split
 from aevlp.data.prevalence import informative_rows, positive_weight
 from aevlp.models.classifier import Classifier
+from aevlp.models.safe_loading import require_finite_output
 from aevlp.sources import Source
 from aevlp.sources.damp import Damp
 from aevlp.training.inputs import InputFactory, Inputs, PlainOrder
@@ -127,17 +129,23 @@ def over_images(
     return table
 
 
-def probabilities(classifier: Classifier, images: Inputs, accelerator: Accelerator) -> npt.NDArray[np.float32]:
-    """Return the probabilities of all images in order, float32 [N, C], the same in every process."""
+def probabilities(
+    classifier: Classifier, images: Inputs, accelerator: Accelerator, where: object = "the classifier"
+) -> npt.NDArray[np.float32]:
+    """Return the probabilities of all images in order, float32 [N, C], the same in every process.
+
+    `where` names the classifier in the refusal of one that gives no numbers.
+    """
     table: npt.NDArray[np.float32] = over_images(
         lambda shown: classifier(shown).float().sigmoid(), classifier, images, accelerator
     ).numpy()
+    require_finite_output(table, where)
     return table
 
 
-def by_classifier(classifier: Classifier, inputs: InputFactory, accelerator: Accelerator) -> Predict:
-    """Return the probabilities of a classifier as a function of the split."""
-    return lambda split: probabilities(classifier, inputs(split), accelerator)
+def by_classifier(classifier: Classifier, inputs: InputFactory, accelerator: Accelerator, where: Path) -> Predict:
+    """Return the probabilities of the classifier from the folder `where` as a function of the split."""
+    return lambda split: probabilities(classifier, inputs(split), accelerator, where)
 
 
 def by_teacher(source: Source, *, whole_image: bool) -> Predict:

@@ -65,7 +65,7 @@ def run(
 def _train(setup: TrainingSetup, folder: RunFolder) -> TrainedRun:
     state, inputs = train(setup, folder)
     best = load_classifier(folder.model).to(setup.accelerator.device)
-    return TrainedRun(setup, state, folder, by_classifier(best, inputs, setup.accelerator))
+    return TrainedRun(setup, state, folder, by_classifier(best, inputs, setup.accelerator, folder.model))
 
 
 def _ask_teacher(setup: RunSetup, folder: RunFolder) -> TrainedRun:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from aevlp.core.errors import UserError, one_line
-from aevlp.core.files import json_object
+from aevlp.core.files import json_object, open_regular
 from aevlp.core.json_types import from_json
 from aevlp.core.options import Above, AtLeast
 
@@ -103,7 +103,8 @@ def read_result_file(file: Path) -> dict[str, Any]:
 def read_metrics(file: Path) -> list[dict[str, Any]]:
     """Return the lines of a `metrics.jsonl`."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        with open_regular(file) as stream:
+            lines = stream.read().decode().splitlines()
         found: list[dict[str, Any]] = from_json([json.loads(line) for line in lines], list[Epoch])
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file}: damaged ({one_line(error)}); train the run again") from None

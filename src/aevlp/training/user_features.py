@@ -14,6 +14,7 @@ import torch
 
 from aevlp.core.errors import UserError, first_few, one_line
 from aevlp.data.dataset import Split
+from aevlp.data.files import holds_text
 from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.training.inputs import FeatureRows, InputFactory, as_files
@@ -139,6 +140,8 @@ class UserFeatures:
                 f"'{IMAGES}' must be {len(self._features)} names (text, not bytes), one for each row of '{FEATURES}', "
                 f"not {_shape(images)}"
             )
+        if not holds_text(images):
+            raise self._wrong(f"'{IMAGES}' holds numbers that are no characters; {HOW}")
         names = tuple(str(name) for name in images)
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:

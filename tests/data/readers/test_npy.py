@@ -236,6 +236,15 @@ def test_names_that_are_none(tmp_path: Path, refusal: Refusal) -> None:
     assert refusal(tmp_path) == f"{file}: must be one name per image, not int64[6]; {SOURCE}"
 
 
+def test_names_of_numbers_that_are_no_characters(tmp_path: Path, refusal: Refusal) -> None:
+    write_set(tmp_path)
+    file = tmp_path / "formatted_train_images.npy"
+    content = bytearray(file.read_bytes())
+    content[-4:] = b"\xff\xff\xff\x7f"
+    file.write_bytes(content)
+    assert refusal(tmp_path) == f"{file}: its names are no text; copy it again"
+
+
 def test_labels_of_other_images(tmp_path: Path, refusal: Refusal) -> None:
     file = change(write_set(tmp_path), "train_labels", lambda labels: labels[:5])
     assert refusal(tmp_path) == f"{file}: must be a number per image and class, for 6 images, not float64[5, 20]; {SOURCE}"

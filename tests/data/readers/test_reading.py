@@ -33,8 +33,8 @@ def test_a_format_can_be_forced(pictures: Pictures) -> None:
 
 def test_an_unknown_format_names_the_nearest_and_lists_all(tmp_path: Path, refusal: Refusal) -> None:
     names = ", ".join(reader.name for reader in readers.readers())
-    assert refusal(tmp_path, "fodler") == f"unknown format 'fodler' (did you mean 'folder'?); formats: {names}"
-    assert refusal(tmp_path, "zzz") == f"unknown format 'zzz'; formats: {names}"
+    assert refusal(tmp_path, "fodler") == f"--format fodler: no such format (did you mean 'folder'?); formats: {names}"
+    assert refusal(tmp_path, "zzz") == f"--format zzz: no such format; formats: {names}"
 
 
 def test_every_format_is_documented() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -172,6 +173,24 @@ def test_wrong_requests_are_told_why_in_one_line(url, session):
     assert values(session) == {}
 
 
+@pytest.mark.parametrize(
+    ("length", "sent", "status"),
+    [
+        (b"", b"40000\r\n" + b"x" * 0x40000 + b"\r\n0\r\n\r\n", b"413"),
+        (b"", b"5\r\nhello\r\n", b"408"),
+        (b"Content-Length: 60000\r\n", b"{", b"408"),
+    ],
+)
+def test_a_body_is_limited_in_size_and_time_whatever_its_headers_say(url, monkeypatch, length, sent, status):
+    monkeypatch.setattr("aevlp.inference.review.access.BODY_SECONDS", 0.3)
+    kind = length or b"Content-Length: 10\r\nTransfer-Encoding: chunked\r\n"
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30) as connection:
+        connection.sendall(
+            b"POST /api/grid HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" + kind + b"\r\n" + sent
+        )
+        assert connection.recv(1000).startswith(b"HTTP/1.1 " + status)
+
+
 def test_only_this_page_may_use_the_server(url, session):
     port = url.rpartition(":")[2]
     grid = post(url, "grid", session).json["grid"]
@@ -182,6 +201,7 @@ def test_only_this_page_may_use_the_server(url, session):
         {"Host": ""},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "cross-site"},
     ):

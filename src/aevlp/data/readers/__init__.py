@@ -87,7 +87,7 @@ def reader_of(path: Path, format: str | None = None) -> Reader:
     """Return the reader of the given format, or else the first that recognises the path."""
     known = {reader.name: reader for reader in readers()}
     if format is not None and format not in known:
-        raise UserError(f"unknown format '{format}'{did_you_mean(format, known)}; formats: {', '.join(known)}")
+        raise UserError(f"--format {format}: no such format{did_you_mean(format, known)}; formats: {', '.join(known)}")
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; check the path")
     return known[format] if format is not None else _detected(path, list(known.values()))

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from aevlp.core.errors import UserError, first_few
 from aevlp.data.benchmarks import BENCHMARKS
 from aevlp.data.dataset import ImageTable, Labels, complete_labels
-from aevlp.data.files import CLASSES_FILE, fixed_classes, refuse_empty, refuse_missing_images, refuse_repeated, require_file
+from aevlp.data.files import (
+    CLASSES_FILE,
+    fixed_classes,
+    holds_text,
+    refuse_empty,
+    refuse_missing_images,
+    refuse_repeated,
+    require_file,
+)
 from aevlp.data.readers import Reader, register
 
 SPLIT_OF = {"train": "train", "val": "test"}  # part in the file names -> split of its images
@@ -115,6 +123,8 @@ def _names(file: Path, split: str) -> tuple[str, ...]:
     array = _array(file, "the names of the images")
     if array.dtype.kind not in "US" or array.ndim != 1:
         raise UserError(f"{file}: must be one name per image, not {array.dtype}{list(array.shape)}; {SOURCE}")
+    if not holds_text(array):
+        raise UserError(f"{file}: its names are no text; copy it again")
     names = array.tolist()
     refuse_empty(names, file, split, SOURCE)
     return tuple((os.fsdecode(name) if isinstance(name, bytes) else str(name)).replace("\\", "/") for name in names)

@@ -185,7 +185,7 @@ def _scores(task: LabelTask, accelerator: Accelerator, warnings: list[str]) -> d
         classifier = load_classifier(task.run.model).to(accelerator.device)
         inputs_of = inputs_for(classifier, config.model.features, config.train.workers)
         for split in (data.train, data.val):
-            scores[split.name]["model"] = probabilities(classifier, inputs_of(split), accelerator)
+            scores[split.name]["model"] = probabilities(classifier, inputs_of(split), accelerator, task.run.model)
     return scores
 
 

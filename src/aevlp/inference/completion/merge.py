@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,8 +78,6 @@ def merge_labels(
     """
     format = find_format(out, out_format)
     format.check_path(out)
-    if conflicts_file(out).exists():
-        raise UserError(f"--out {out}: {conflicts_file(out)}, the list of conflicts, exists; move it away or choose another name")
     options = options or DataOptions()
     has_own = options.answers is None and not isinstance(data, RemotePath)
     if has_own and any(_is_same(path, answers_file(data)) for path in answers):
@@ -95,14 +94,25 @@ def merge_labels(
             sources += [file_source(parsed, table, finder, states) for parsed in _parsed(path)]
     joined = join(table, [own_source(table, str(data)), *sources])
     merged = Merge(joined, tuple(sources), data, out)
-    if joined.conflicts:
-        write_text(conflicts_file(out), _conflicts(file, joined))
+    listed = _conflicts(file, joined) if joined.conflicts else None
+    _refuse_other_list(out, listed)
+    if listed is not None:
+        write_text(conflicts_file(out), listed)
     try:
         format.write(file, table_records(joined.table))
     except BaseException:
         conflicts_file(out).unlink(missing_ok=True)
         raise
     return merged
+
+
+def _refuse_other_list(out: Path, listed: str | None) -> None:
+    """Refuse a list of conflicts that is there and is not this one; this one is left by a merge that was killed."""
+    there = conflicts_file(out)
+    if os.path.lexists(there) and (
+        listed is None or not there.is_file() or there.read_bytes() != listed.encode(errors="surrogateescape")
+    ):
+        raise UserError(f"--out {out}: {there}, the list of conflicts, exists; move it away or choose another name")
 
 
 def _is_same(one: Path, other: Path) -> bool:

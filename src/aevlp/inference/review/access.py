@@ -1,5 +1,6 @@
 """Access to the page: the checks that every request passes before anything reads it."""
 
+import asyncio
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,11 +9,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aevlp.inference.hosts import LOOPBACK, Hosts, refused_host
 
 MOST_BYTES = 64_000  # of a request's body
+BODY_SECONDS = 10.0  # that a body may take
 COOKIE = "aevlp-review"
 
 
@@ -32,9 +34,17 @@ class Guard:
         self.app, self.access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        """Pass a request on, with its whole body, or answer it."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        refusal = self._refusal(scope)
+        if refusal is None and scope["method"] == "POST":
+            body = await _read_body(receive)
+            if body is None:
+                return None  # the client has gone
+            refusal, receive = (None, _first(body, receive)) if isinstance(body, bytes) else (body, receive)
         await (self.app if refusal is None else refusal)(scope, receive, send)
+        return None
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
@@ -43,9 +53,7 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused(405, "only GET and POST are answered")
         origin = headers.get("origin")
-        if (origin is not None and urlsplit(origin).netloc != headers.get("host", "")) or headers.get(
-            "sec-fetch-site"
-        ) == "cross-site":
+        if (origin is not None and _place(origin) != headers.get("host", "")) or headers.get("sec-fetch-site") == "cross-site":
             return _refused(403, "another page may not use this server")
         if self.access.token is not None and (answer := self._without_token(scope, headers)) is not None:
             return answer
@@ -67,6 +75,14 @@ class Guard:
         return any(secrets.compare_digest(each.encode("utf-8", "replace"), expected) for each in offered)
 
 
+def _place(origin: str) -> str | None:
+    """Return the host and port of a page's address; None if it is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
 def _cookies(headers: Headers) -> list[str]:
     try:
         found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
@@ -81,8 +97,44 @@ def _wrong_body(headers: Headers) -> Response | None:
     length = headers.get("content-length", "")
     if not length.isdecimal():
         return _refused(411, "say how long the request is (content-length)")
-    return _refused(413, f"the request has more than {MOST_BYTES} bytes; send less") if int(length) > MOST_BYTES else None
+    return _too_large() if int(length) > MOST_BYTES else None
+
+
+async def _read_body(receive: Receive) -> bytes | Response | None:
+    """Return the body of a request, the answer to one that is too large or too slow, or None if the client has gone.
+
+    A length in the headers does not limit a body that comes in chunks.
+    """
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                body += message.get("body", b"")
+                if len(body) > MOST_BYTES:
+                    return _too_large()
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        return _refused(408, "the request stalls; send it again")
+
+
+def _first(body: bytes, receive: Receive) -> Receive:
+    """Return what receives a whole body, and then what comes after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return next_message
+
+
+def _too_large() -> Response:
+    return _refused(413, f"the request has more than {MOST_BYTES} bytes; send less")
 
 
 def _refused(status: int, why: str) -> Response:
-    return JSONResponse({"detail": why}, status)
+    # A request that is refused before its end leaves a connection that cannot be used again.
+    return JSONResponse({"detail": why}, status, {"Connection": "close"} if status in (408, 413) else None)

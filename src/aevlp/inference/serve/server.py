@@ -17,7 +17,6 @@ from aevlp.core.errors import UserError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-SHUTDOWN_SECONDS = 10  # for the requests that are still open
 BACKLOG = 128  # connections that wait to be accepted
 
 
@@ -58,14 +57,11 @@ def is_local(listener: socket.socket) -> bool:
 
 def serve_until_stopped(app: FastAPI, listener: socket.socket) -> None:
     """Answer requests until Ctrl-C or SIGTERM, then finish the open ones."""
-    import uvicorn  # an optional extra
+    from aevlp.inference.serve.connection import make_server  # needs uvicorn, an optional extra
 
-    # Without a log of its own, its errors still reach standard error.
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=SHUTDOWN_SECONDS
-    )
+    server = make_server(app)
     with signals_end_well(lambda: sys.exit(0)):
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
 
 
 @contextmanager

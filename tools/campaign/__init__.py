@@ -1,0 +1,1 @@
+"""The fault campaign: kills, damaged files, malformed requests, full disks and images that change, against the real commands."""
