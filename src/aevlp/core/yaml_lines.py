@@ -1,11 +1,11 @@
 """YAML files as nodes with line numbers; an error names the line."""
 
+import errno
 from pathlib import Path
 
 import yaml
 
 from aevlp.core.errors import UserError
-from aevlp.core.files import open_regular
 
 MOST_NODES = 1_000_000
 """Values in a file. A prompt table for 100,000 classes has 300,000."""
@@ -15,8 +15,9 @@ def read_nodes(path: Path, hint: str = "") -> yaml.Node | None:
     """Return the content of a YAML file, None if it is empty. `hint` ends error messages: how to write such a file."""
     content = b""
     try:
-        with open_regular(path) as file:
-            content = file.read()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OSError(errno.EINVAL, "a pipe, a socket or a device, not a regular file")
+        content = path.read_bytes()
         root: yaml.Node | None = yaml.compose(content.decode("utf-8-sig"), Loader=yaml.SafeLoader)
         if root is not None:
             _check(root, path)

@@ -11,7 +11,6 @@ from aevlp.core.processes import is_first_process
 from aevlp.data.dataset import data_fingerprint, names_content, require_examples
 from aevlp.data.load import load
 from aevlp.store.location import store_root
-from aevlp.training.provenance import require_own_data
 from aevlp.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def train_run(
     if done is None:
         require_examples(data, config.data.classes_without_examples, asks_teacher=config.method.source.asks_teacher)
     elif names_content(done.get("fingerprint")):
-        require_own_data(folder, done["fingerprint"], data_fingerprint(data))
+        folder.require_same_data(done["fingerprint"], data_fingerprint(data))
 
     # This loads torch, which takes seconds; whatever is refused above is refused at once.
     from aevlp.experiments.finalize import train_and_finalize, write_missing_pages

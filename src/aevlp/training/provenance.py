@@ -23,12 +23,6 @@ def require_same_images(path: Path, result: Mapping[str, Any], data: Dataset) ->
         )
 
 
-def require_own_data(run: RunFolder, started_on: str, fingerprint: str) -> None:
-    """Refuse to resume a run on other data than it was started on; both are given by their fingerprints."""
-    if started_on != fingerprint:
-        raise UserError(f"--resume: {run.path} was started on other images, labels or classes; give the same DATA")
-
-
 def require_same_origin(path: Path, result: Mapping[str, Any], origin: str) -> None:
     """Refuse a result at `path` that was made of other features, or of a backbone with other weights."""
     if result["origin"] != origin:

@@ -120,6 +120,11 @@ class RunFolder:
                 f"{self.path} was started with another configuration: {shown}; give the same options, or choose another --out"
             )
 
+    def require_same_data(self, started_on: str, fingerprint: str) -> None:
+        """Refuse to resume on other data than the run was started on; both are given by their fingerprints."""
+        if started_on != fingerprint:
+            raise UserError(f"--resume: {self.path} was started on other images, labels or classes; give the same DATA")
+
     def claim(self) -> Claim:
         """Return the right to write here; refused while another process has it."""
         if (claim := claim_file(self.lock)) is None:

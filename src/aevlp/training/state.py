@@ -17,7 +17,6 @@ from aevlp.damp.quality import Quality
 from aevlp.data.dataset import data_fingerprint, names_content
 from aevlp.models.classifier import head_of
 from aevlp.training.checkpoint import load_checkpoint
-from aevlp.training.provenance import require_own_data
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.run_records import Epoch
 from aevlp.training.setup import TrainingSetup, expected_positives, make_optimizer
@@ -138,7 +137,7 @@ def _require_same_start(saved: dict[str, Any], setup: TrainingSetup, fingerprint
             f"--resume: {run.path} was started by version 0.6.0 or older, whose views were drawn by the images' names; "
             "finish it with that version, or start a new run"
         )
-    require_own_data(run, saved["data"], fingerprint)
+    run.require_same_data(saved["data"], fingerprint)
     if setup.config.train.mode != "full" and saved["origin"] != setup.origin:
         other = "other features; give the same --features" if setup.features else "other weights of its backbone; put them back"
         raise UserError(f"--resume: {run.path} was started on {other}, or choose another --out")
