@@ -26,7 +26,7 @@ CONTROL = """
 from aevlp.data.readers import READERS, readers
 from tools.campaign.__main__ import main
 
-def fail(path):
+def fail(path, *_):
     raise ValueError("a reader that does not say what is wrong")
 
 readers()
