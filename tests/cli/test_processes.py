@@ -56,7 +56,9 @@ def test_two_processes_train_what_one_would(small, vit, tmp_path):
     assert results[2]["mAP"] == pytest.approx(results[1]["mAP"], abs=0.5)
 
 
-@pytest.mark.parametrize("method", ["role", "ll-cp", "smile"])
+@pytest.mark.parametrize(
+    "method", ["role", pytest.param("ll-cp", marks=pytest.mark.soak), pytest.param("smile", marks=pytest.mark.soak)]
+)
 def test_what_a_method_carries_is_the_same_in_every_process(plain, vit, tmp_path, method):
     """Also with a last batch that is all in the first process's half."""
     world = write_world(tmp_path / "world", train=45)
@@ -108,6 +110,7 @@ def until_there(file, process):
         time.sleep(0.05)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_after_kills_the_launcher_starts_them_again_and_the_weights_are_the_same(world, plain, tmp_path):
     """The processes of an attempt must not wait for those of the one before, whose addresses the launcher still has."""

@@ -3,6 +3,7 @@
 import errno
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -49,8 +50,12 @@ def test_features_that_are_not_there_are_refused_before_an_image_is_read(capsys,
 def test_a_path_that_may_not_be_looked_at_is_refused(capsys, monkeypatch, world, small, tmp_path):
     """As root, who runs tests now and then, everything may be looked at."""
 
-    def locked(path, **_):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    exists = Path.exists
+
+    def locked(path, **options):
+        if path.name == "p.yaml":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return exists(path, **options)
 
     monkeypatch.setattr("pathlib.Path.exists", locked)
     message = refused(capsys, "train", world, *small, "--out", tmp_path / "run", "--prompts", tmp_path / "p.yaml")
@@ -73,7 +78,7 @@ def test_unknown_command(capsys):
         (["--epochs"], "expected one argument"),
         (["--epochs", "0"], "--train.epochs must be at least 1, not 0"),
         (["--damp.grid", "0"], "--damp.grid must be from 1 to 64, not 0"),
-        (["--damp.temperature", "0"], "--damp.temperature must be above 0, not 0.0"),
+        (["--damp.temperature", "0"], "--damp.temperature must be at least 1e-06, not 0.0"),
         (["--damp.negative_fraction", "1.5"], "--damp.negative_fraction must be from 0 to 1, not 1.5"),
         (["--teacher.prompt", "a photo"], "--teacher.prompt must be a text with one {} for the class name"),
         (["--recipe", "defalt"], "--recipe defalt: no such recipe or file (did you mean 'default'?)"),

@@ -19,7 +19,7 @@ from tests.inference.serve.talk import ask
 
 JSON = {"Content-Type": "application/json"}
 ADDRESS = re.compile(r"reviewing .* at (http://[^/\s]+)\S* \(Ctrl-C ends it\)\n")
-KILLS = 20
+KILLS = 12
 
 
 def started(*words):

@@ -99,7 +99,16 @@ def test_a_comparison_pays_the_teacher_once(capsys, monkeypatch, world, small, t
         return encode(self, pixels)
 
     monkeypatch.setattr(ColourTeacher, "encode_images", count)
-    words = ["--methods", "zero-shot,zero-shot-views,aevlp", "--damp.draws", "2", "--store", tmp_path / "store"]
+    words = [
+        "--methods",
+        "zero-shot,zero-shot-views,aevlp",
+        "--damp.draws",
+        "2",
+        "--store",
+        tmp_path / "store",
+        "--report",
+        "true",
+    ]
     answer = aevlp(capsys, "compare", world, "--out", tmp_path / "sweep", *small, *words)
     assert answer.code == 0, answer.err
     rows = [line.split()[1] for line in answer.out.splitlines() if line.startswith("│")]

@@ -43,7 +43,7 @@ def test_options_are_taken_into_account(pictures: Pictures) -> None:
     root = animals(pictures)
     assert report_on(root, DataOptions(observe="single")).splits[0].positives == (0.9, 0, 1)
     assert report_on(root, DataOptions(zeros="negative")).splits[0].negatives == (1.8, 1, 3)
-    with pytest.raises(UserError, match="unknown format 'tabel'"):
+    with pytest.raises(UserError, match=r"--format tabel: no such format \(did you mean 'table'\?\)"):
         report_on(root, DataOptions(format="tabel"))
 
 

@@ -14,7 +14,7 @@ from aevlp.data.dataset import Paths
 from aevlp.data.fingerprint import DIGEST
 from aevlp.data.known_files import recall
 
-IMAGES = 4000
+IMAGES = 2000
 CLASSES = ("cat", "dog", "fox")
 
 

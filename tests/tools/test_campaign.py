@@ -18,7 +18,7 @@ from tests.conftest import REPOSITORY
 
 SMALL = """
 from tools.campaign import __main__ as campaign
-campaign.COUNTS = {"kills": 4, "mutations": 60, "requests": 40}
+campaign.COUNTS = {"kills": 3, "mutations": 48, "requests": 25}
 campaign.SHARDS = {}
 campaign.main(["all", "--out", OUT, "--seed", "7", "--jobs", "1"])
 """
@@ -52,9 +52,9 @@ def test_a_small_campaign_finds_nothing(campaign):
     out, done = campaign
     assert done.returncode == 0, done.stdout + done.stderr
     text = (out / "campaign.md").read_text()
-    assert "0 of 104 cases failed." in text
+    assert "0 of 76 cases failed." in text
     cases = [json.loads(line) for file in out.glob("*/cases-*.jsonl") for line in file.read_text().splitlines()]
-    assert Counter(case["part"] for case in cases) == {"kills": 4, "mutations": 60, "requests": 40}
+    assert Counter(case["part"] for case in cases) == {"kills": 3, "mutations": 48, "requests": 25}
     assert {"done", "refused"} <= {case["end"] for case in cases}
     assert not list(out.glob("trial-*"))
 

@@ -204,6 +204,7 @@ def test_the_set_of_a_million_has_different_files_and_some_copies(tmp_path):
     assert ((table.labels == 1).sum(1) == 1).all()
 
 
+@pytest.mark.soak
 def test_the_commands_of_a_million_run(bench):
     save_clip(bench.folder / "clip", **million.TEACHER)
     save_resnet(bench.folder / "resnet", side=million.SIDE, **million.BACKBONE)
