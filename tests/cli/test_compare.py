@@ -175,7 +175,7 @@ def test_without_test_images_validation_is_shown(capsys, bare, tmp_path):
     assert f"1 of 1 done: an-0, val mAP {float(row['val_mAP']):.2f}" in answer.err
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_killed_sweep_goes_on(capsys, world, bare, tmp_path, jobs):
     out = tmp_path / "sweep"
     words = ["compare", str(world), "--out", str(out), *bare, "--methods", "an", "--epochs", "1,3"]
@@ -204,7 +204,7 @@ def processes_with(text: str) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak)])
 def test_a_signal_stops_all_jobs(world, bare, tmp_path, number, code):
     out = tmp_path / "sweep"
     endless = ["--epochs", "100000", "--train.patience", "100000", "--train.max_drop", "100"]
@@ -248,6 +248,7 @@ def test_no_job_outlives_a_sweep_that_is_killed(world, bare, tmp_path):
             os.kill(process, signal.SIGKILL)
 
 
+@pytest.mark.soak
 def test_processes_that_work_together_train_one_run_after_another(world, quick, tmp_path):
     out = tmp_path / "sweep"
     words = ["compare", world, "--out", out, *quick, "--epochs", "1", "--methods", "an,aevlp"]

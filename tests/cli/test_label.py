@@ -340,6 +340,7 @@ def test_a_run_without_a_teacher(capsys, world, no_teacher, tmp_path):
     assert {who for row in check_rows(out, world) for who in predictors_of(row)} == {"model"}
 
 
+@pytest.mark.soak
 def test_two_processes_write_what_one_does(small, tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # which torchrun sets: sums of other parts differ in their last digits
     world = write_world(tmp_path / "world", train=45, test=4)

@@ -210,6 +210,7 @@ def test_other_weights_of_the_backbone_are_not_resumed_with(capsys, world, plain
     )
 
 
+@pytest.mark.soak
 def test_two_processes_warm_up_the_head_that_one_would(capsys, world, plain, tmp_path):
     """Then they train the backbone too, of which they did not hear before."""
     mode = ["--train.mode", "linear-then-full", "--train.linear_init", "1", "--epochs", "2", "--method", "gr"]

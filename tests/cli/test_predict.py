@@ -226,6 +226,7 @@ def test_who_reads_may_stop_early(run, beside, monkeypatch):
     assert process.returncode == 0
 
 
+@pytest.mark.soak
 def test_two_processes_write_what_one_would(run, beside, tmp_path):
     (tmp_path / "broken.png").touch()
     found = {}

@@ -78,6 +78,7 @@ def test_what_a_method_carries_is_the_same_in_every_process(plain, vit, tmp_path
             assert value.float().allclose(two[key].float(), atol=1e-3), key
 
 
+@pytest.mark.soak
 def test_nothing_of_their_talk_outlives_the_command(world, small, tmp_path):
     """A thread of the group that still lives when the interpreter ends can abort it, after all the work is done."""
     script = tmp_path / "command.py"

@@ -39,7 +39,12 @@ def assert_same(run: Path, other: Path) -> None:
     assert [line["pseudo_labels"] for line in lines[0]] == [line["pseudo_labels"] for line in lines[1]]
 
 
-@pytest.mark.parametrize("moment", list(MOMENTS))
+OFTEN = ("scoring", "batch", "result")  # moments of kills that every run of the tests tries
+
+
+@pytest.mark.parametrize(
+    "moment", [*OFTEN, *(pytest.param(name, marks=pytest.mark.soak) for name in MOMENTS if name not in OFTEN)]
+)
 def test_a_killed_run_resumes_bit_for_bit(capsys, world, small, tmp_path, uninterrupted, moment):
     words = ["train", str(world), "--out", str(tmp_path / "run"), *small]
     killed = subprocess.run([sys.executable, "-m", "tests.cli.killed", moment, *words], capture_output=True, check=False)
@@ -61,7 +66,9 @@ STATEFUL = {
 """Methods that carry more from epoch to epoch than weights, with options that make what they carry count."""
 
 
-@pytest.mark.parametrize("method", list(STATEFUL))
+@pytest.mark.parametrize(
+    "method", ["em-apl", *(pytest.param(name, marks=pytest.mark.soak) for name in STATEFUL if name != "em-apl")]
+)
 def test_what_a_method_carries_from_epoch_to_epoch_resumes_bit_for_bit(capsys, world, plain, tmp_path, method):
     words = [*plain, "--method", method, *STATEFUL[method], "--train.patience", "null", "--train.max_drop", "null"]
     assert aevlp(capsys, "train", world, "--out", tmp_path / "whole", *words).code == 0

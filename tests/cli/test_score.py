@@ -28,6 +28,7 @@ def computed(answer):
     return [int(n.replace(",", "")) for n in re.findall(r"teacher embeddings: .* images.*, ([\d,]+) computed", answer)]
 
 
+@pytest.mark.soak
 def test_two_runs_started_together_share_the_work(capsys, small, tmp_path):
     world, store = write_world(tmp_path / "world", train=60, test=0), tmp_path / "views"
     words = ["score", world, *small, "--epochs", "8", "--damp.draws", "8"]

@@ -43,7 +43,7 @@ def test_every_figure_is_tried_here():
     assert {figure.name for figure in FIGURES.values() if figure.takes_long} == long
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.soak) if name == "method" else name for name in TINY])
 def test_a_figure_gives_rows_of_finite_positive_values(bench, name):
     threads = torch.get_num_threads()
     rows = FIGURES[name].measure(bench, **TINY[name])
