@@ -5,7 +5,7 @@ from aevlp.damp.scoring import Scorer
 
 @pytest.fixture
 def passes(monkeypatch) -> list[int]:
-    """Grows by one with every forward pass of the teacher's image encoder."""
+    """The images of every batch that the teacher's image encoder has seen so far."""
     seen: list[int] = []
     encode = Scorer._encode
 

@@ -1,11 +1,10 @@
-"""The teacher is looked at before the long part, and a useless one is told of everywhere."""
+"""The teacher is passes at before the long part, and a useless one is told of everywhere."""
 
 import json
 import re
 
 import pytest
 
-from aevlp.damp.scoring import Scorer
 from tests.cli.run import aevlp
 from tests.colours import write_world
 
@@ -15,19 +14,11 @@ def photos(tmp_path_factory):
     return write_world(tmp_path_factory.mktemp("photos") / "world", train=60, test=0)
 
 
-def test_the_teacher_is_checked_before_the_long_part(capsys, photos, small, tmp_path, monkeypatch):
-    looked: list[int] = []
-    encode = Scorer._encode
-
-    def counted(self, batch, images):
-        looked.append(len(batch))
-        return encode(self, batch, images)
-
-    monkeypatch.setattr(Scorer, "_encode", counted)
+def test_the_teacher_is_checked_before_the_long_part(capsys, photos, small, passes, tmp_path, monkeypatch):
     monkeypatch.setattr("aevlp.damp.teacher_check.MOST_CHECKED", 20)
     answer = aevlp(capsys, "score", photos, *small, "--damp.draws", "2", "--observe", "given")
     assert answer.code == 0, answer.err
-    assert sum(looked) == 120  # those of the check are not looked at again
+    assert sum(passes) == 120  # those of the check are not passes at again
     assert re.search(r"teacher check: it ranks the tag first in \d+ % of 20 images; chance \d+ %", answer.err)
     assert "WARNING" not in answer.err
     assert "the teacher's embeddings: " in answer.out

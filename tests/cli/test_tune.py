@@ -11,7 +11,6 @@ import pytest
 import yaml
 from PIL import Image
 
-from aevlp.damp.scoring import Scorer
 from aevlp.sources.damp import Damp
 from tests.cli.run import aevlp, refused, result_of, weights_of
 from tests.colours import write_world
@@ -24,20 +23,6 @@ WRONG = ["--damp.temperature", "0.5", "--damp.global_threshold", "0.9"]
 def small(small) -> list[str]:
     """The options of a small run, with the method whose settings are tuned."""
     return [*small, "--method", "aevlp"]
-
-
-@pytest.fixture
-def passes(monkeypatch) -> list[int]:
-    """Grows with every forward pass of the teacher's image encoder, by the number of views."""
-    seen: list[int] = []
-    encode = Scorer._encode
-
-    def counted(self, batch, images):
-        seen.append(len(batch))
-        return encode(self, batch, images)
-
-    monkeypatch.setattr(Scorer, "_encode", counted)
-    return seen
 
 
 @pytest.fixture(scope="module")

@@ -79,12 +79,14 @@ def images_below(folder: Path) -> Iterator[Path]:
         yield from (place / name for name in files if is_image(name))
 
 
-def has_files(folder: Path, suffix: str) -> bool:
-    """Return whether a folder has such files, at most two levels below, and no images: then these are the set, not the files.
+def is_set_of(path: Path, suffix: str) -> bool:
+    """Return whether this is a file with that suffix, or a folder with some, at most two levels below, and no images.
 
-    Of each level, only the first folders are looked at.
+    Images beside such files are the set. Of each level, only the first folders are looked at.
     """
-    level, found = [folder], False
+    if not path.is_dir():
+        return path.suffix.lower() == suffix and path.is_file()
+    level, found = [path], False
     for _ in range(3):
         below: list[Path] = []
         for place in level:
@@ -98,10 +100,15 @@ def has_files(folder: Path, suffix: str) -> bool:
     return found
 
 
-def files_below(folder: Path, suffix: str) -> list[str]:
-    """Return the files inside at any depth whose names end in a suffix, relative to the folder, sorted."""
-    found = (place / name for place, files in walk(folder) for name in files if not is_hidden(name))
-    return sorted(path.relative_to(folder).as_posix() for path in found if path.suffix.lower() == suffix)
+def files_of(path: Path, suffix: str) -> tuple[Path, list[str]]:
+    """Return a folder and the names of its files with that suffix, at any depth, sorted; of a file, its folder and its name."""
+    if not path.is_dir():
+        return path.parent, [path.name]
+    found = (place / name for place, files in walk(path) for name in files if not is_hidden(name))
+    names = sorted(file.relative_to(path).as_posix() for file in found if file.suffix.lower() == suffix)
+    if not names:
+        raise UserError(f"{path}: no {suffix} file in it; check the path")
+    return path, names
 
 
 def has_images(folder: Path) -> bool:

@@ -72,7 +72,7 @@ class EmbeddingStore:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the store lies at a remote address, where it is only read."""
+        """True for a store at a remote address, which is only read."""
         return isinstance(self.folder, RemotePath)
 
     def _held_folder(self) -> FolderLock:

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from aevlp.core.errors import UserError
 from aevlp.data.arrow_sets import read_rows
 from aevlp.data.dataset import ImageTable
-from aevlp.data.files import files_below, has_files
+from aevlp.data.files import files_of, is_set_of
 from aevlp.data.label_columns import split_of
 from aevlp.data.readers import DETECTED, ChosenColumns, Reader, register
 
@@ -14,14 +13,12 @@ SUFFIX = ".parquet"
 
 def detects(path: Path) -> bool:
     """Return whether this is a Parquet file, or a folder with some in it."""
-    return path.suffix.lower() == SUFFIX and path.is_file() if not path.is_dir() else has_files(path, SUFFIX)
+    return is_set_of(path, SUFFIX)
 
 
 def read(path: Path, chosen: ChosenColumns = DETECTED) -> ImageTable:
     """Return one image per row, file by file in the order of their names; a file's name tells its split."""
-    root, names = (path, files_below(path, SUFFIX)) if path.is_dir() else (path.parent, [path.name])
-    if not names:
-        raise UserError(f"{path}: no {SUFFIX} file in it; check the path")
+    root, names = files_of(path, SUFFIX)
     return read_rows(root, [(name, split_of(name)) for name in names], chosen, "parquet")
 
 

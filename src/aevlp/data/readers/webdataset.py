@@ -8,7 +8,7 @@ from typing import Any
 
 from aevlp.core.errors import UserError, first_few
 from aevlp.data.dataset import ImageTable
-from aevlp.data.files import IMAGE_SUFFIXES, files_below, fixed_classes, has_files
+from aevlp.data.files import IMAGE_SUFFIXES, files_of, fixed_classes, is_set_of
 from aevlp.data.image_files import opened
 from aevlp.data.label_columns import choose_column, classes_in, encoding_of, split_of
 from aevlp.data.readers import DETECTED, ChosenColumns, Reader, register
@@ -25,14 +25,12 @@ Sample = dict[str, str]  # suffix without its dot -> the member's name
 
 def detects(path: Path) -> bool:
     """Return whether this is a tar archive, or a folder with some in it."""
-    return path.suffix.lower() == SUFFIX and path.is_file() if not path.is_dir() else has_files(path, SUFFIX)
+    return is_set_of(path, SUFFIX)
 
 
 def read(path: Path, chosen: ChosenColumns = DETECTED) -> ImageTable:
     """Return one image per sample, archive by archive in the order of their names; an archive's name tells its split."""
-    root, names = (path, files_below(path, SUFFIX)) if path.is_dir() else (path.parent, [path.name])
-    if not names:
-        raise UserError(f"{path}: no {SUFFIX} file in it; check the path")
+    root, names = files_of(path, SUFFIX)
     archives = {name: _archive(root / name) for name in names}
     samples = [(name, key, sample) for name, archive in archives.items() for key, sample in _samples(archive).items()]
     suffixes = _image_suffixes(path, [sample for *_, sample in samples], chosen.image)
