@@ -14,9 +14,9 @@ from scipy.special import expit, log_softmax, logsumexp
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from aevlp.core.chunks import slices_of
 from aevlp.data.dataset import Labels, evenly_spread
 from aevlp.data.regression import positive_weight_by_scores
-from aevlp.store.packs import chunks_of
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -89,9 +89,8 @@ class Agreement:
     def __call__(self, opinions: Sequence[Floats]) -> Singles:
         """Return the log-odds z [N, C] of opinions [N, C] each, up to one number."""
         z = np.empty(opinions[0].shape, np.float32)
-        for rows in chunks_of(len(z), CHUNK):
-            part = np.stack([opinion[rows.start : rows.stop] for opinion in opinions])
-            z[rows.start : rows.stop] = np.tensordot(self.weights, part, 1) + self.offsets
+        for rows in slices_of(len(z), CHUNK):
+            z[rows] = np.tensordot(self.weights, np.stack([opinion[rows] for opinion in opinions]), 1) + self.offsets
         return z
 
 
@@ -155,7 +154,7 @@ def soft_labels(z: Floats, observed: Labels, expected_positives: float) -> Singl
     left = max(expected_positives * len(observed) - float(soft.sum(dtype=np.float64)), FEWEST_TO_FIND * len(observed))
     share = min(left / len(cells), 0.5)
     low, high = float(cells.min()) - 50, float(cells.max()) + 50  # nearly all labels are there, and nearly none
-    parts = [cells[rows.start : rows.stop] for rows in chunks_of(len(cells), CELLS)]
+    parts = [cells[part] for part in slices_of(len(cells), CELLS)]
 
     def surplus(t: float) -> float:
         return float(sum(expit(part.astype(np.float64) - t).sum() for part in parts)) / len(cells) - share

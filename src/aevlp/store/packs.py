@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.core.chunks import slices_of
 from aevlp.core.files import open_regular, whole_file
 from aevlp.core.remote import RemotePath, names_in
 from aevlp.data.fingerprint import DIGEST, Digests
@@ -29,9 +30,9 @@ Shape = tuple[int, int]  # V, K: of an image
 Places = npt.NDArray[np.int64]
 
 
-def chunks_of(count: int, size: int = PACK) -> list[range]:
-    """Return the numbers below `count` in ranges of `size`."""
-    return [range(first, min(first + size, count)) for first in range(0, count, size)]
+def chunks_of(count: int) -> list[range]:
+    """Return the numbers below `count` in ranges of the size of a pack."""
+    return [range(part.start, part.stop) for part in slices_of(count, PACK)]
 
 
 class DamagedPack(Exception):

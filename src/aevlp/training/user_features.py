@@ -15,13 +15,13 @@ import torch
 from aevlp.core.errors import UserError, first_few, one_line
 from aevlp.data.dataset import Split
 from aevlp.data.files import holds_text
+from aevlp.data.label_columns import SPLIT_WORDS
 from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.training.inputs import FeatureRows, InputFactory, as_files
 
 log = logging.getLogger("aevlp")
 FEATURES, IMAGES, FLIPPED = "features", "images", "flipped"
-SPLIT_FOLDERS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 HOW = "write it with numpy.savez(FILE, features=..., images=...)"
 Values = npt.NDArray[np.floating]
 
@@ -45,6 +45,7 @@ class UserFeatures:
             )
         self._rows = {name: row for row, name in enumerate(self.names)}
         self._rows_by_file_name = _by_file_name(self.names)
+        self._has_warned = False
 
     @property
     def width(self) -> int:
@@ -88,7 +89,8 @@ class UserFeatures:
             )
         rows = np.array([table[key] for key in keys], dtype=np.intp)
         pairs = ((name, self.names[row]) for name, row in zip(names, rows, strict=True))
-        if other := next((pair for pair in pairs if not _is_end(*pair)), None):
+        if not self._has_warned and (other := next((pair for pair in pairs if not _is_end(*pair)), None)):
+            self._has_warned = True
             log.warning(
                 "%s%s: matched by file name alone, such as '%s' for the image '%s'", self._called, self.file, *other[::-1]
             )
@@ -175,7 +177,8 @@ def _other_split(name: str, other: str) -> bool:
     """Return whether two paths name different splits; their images may be numbered alike."""
     if name == other:
         return False
-    splits = [{part.lower() for part in PurePosixPath(path).parts[:-1]} & SPLIT_FOLDERS for path in (name, other)]
+    words = [[part.lower() for part in PurePosixPath(path).parts[:-1]] for path in (name, other)]
+    splits = [{SPLIT_WORDS[word] for word in each if word in SPLIT_WORDS} for each in words]
     return bool(splits[0] and splits[1] and splits[0] != splits[1])
 
 

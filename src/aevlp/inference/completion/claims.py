@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aevlp.core.chunks import slices_of
 from aevlp.core.seeds import seed_for
 from aevlp.data.prevalence import Floats
 from aevlp.inference.completion.fusion import Doubles, FitTarget
-from aevlp.store.packs import chunks_of
 from aevlp.training.intervals import ImageBootstrap, Interval
 
 FEWER, MORE = 1 / 6, 6.0  # plausible numbers of labels to find, as multiples of the estimate
@@ -92,11 +92,11 @@ def best_f1_cut(confidence: Floats, found: int = 0) -> float:
     return (float(ranked[best]) + (float(ranked[best + 1]) if best + 1 < len(ranked) else 0.0)) / 2
 
 
-def cumulative(values: Floats) -> Iterator[tuple[range, Doubles]]:
+def cumulative(values: Floats) -> Iterator[tuple[slice, Doubles]]:
     """Yield the cumulative sum of values [M] part by part, each with its places: one of all labels would be a large table."""
     before = 0.0
-    for rows in chunks_of(len(values), CELLS):
-        sums = before + values[rows.start : rows.stop].cumsum(dtype=np.float64)
+    for rows in slices_of(len(values), CELLS):
+        sums = before + values[rows].cumsum(dtype=np.float64)
         yield rows, sums
         before = sums[-1]
 

@@ -11,6 +11,7 @@ import torch
 from accelerate import Accelerator
 
 from aevlp.config.config import Config
+from aevlp.core.chunks import slices_of
 from aevlp.core.errors import UserError
 from aevlp.core.seeds import seed_for
 from aevlp.damp.likeness import Likeness
@@ -49,7 +50,6 @@ from aevlp.models.model_folder import load_classifier
 from aevlp.sources.consensus import tag_shares
 from aevlp.sources.damp import Damp
 from aevlp.store.location import store_root
-from aevlp.store.packs import chunks_of
 from aevlp.training.evaluate import probabilities
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import read_thresholds
@@ -328,8 +328,8 @@ def _candidates(confidence: Floats, unknown: Flags, settled: Flags) -> Flags:
     count = sum(int(np.searchsorted(sums, enough)) for _, sums in cumulative(ranked)) + 1
     least = ranked[min(count, len(ranked)) - 1] if len(ranked) else np.inf
     candidates = unknown & ~settled
-    for rows in chunks_of(len(confidence), CHUNK):
-        part, values = candidates[rows.start : rows.stop], confidence[rows.start : rows.stop]
+    for rows in slices_of(len(confidence), CHUNK):
+        part, values = candidates[rows], confidence[rows]
         place = rank_of_classes(-np.where(part, values, -1.0))
         part &= ((values >= least) & (place < MOST_CANDIDATES)) | (place < FEWEST_CANDIDATES)
     return candidates

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.core.chunks import slices_of
 from aevlp.data.dataset import Labels
 from aevlp.data.prevalence import Floats, hidden_like, informative_rows
 from aevlp.data.regression import Logistic, fit_logistic, logit, positive_weight_by_scores
-from aevlp.store.packs import chunks_of
 
 Flags = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
@@ -157,8 +157,7 @@ def _features(scores: Scores, predictors: Sequence[str]) -> Doubles:
 def _in_parts(fitted: Confidence, scores: Scores, predictors: Sequence[str]) -> Singles:
     """Return the confidence float32 [N, C], for some images at a time: the features of all would be many tables in float64."""
     found = np.empty(scores[predictors[0]].shape, np.float32)
-    for rows in chunks_of(len(found), CHUNK):
-        part = slice(rows.start, rows.stop)
+    for part in slices_of(len(found), CHUNK):
         found[part] = fitted(_features({name: scores[name][part] for name in predictors}, predictors))
     return found
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from aevlp.core.chunks import slices_of
 from aevlp.core.errors import UserError
 from aevlp.core.tables import next_steps
 from aevlp.damp.quality import precision_recall
@@ -24,7 +25,6 @@ from aevlp.data.prevalence import Floats
 from aevlp.data.records import LabelRecord, records_of
 from aevlp.inference.completion.claims import AbsentClaim, Claim, ExpectedClaim
 from aevlp.inference.completion.fusion import Flags
-from aevlp.store.packs import chunks_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -95,7 +95,7 @@ class Completion:
     def __iter__(self) -> Iterator[LabelRecord]:
         for split in self._splits:
             # Some at a time: the scored cells of all would take far more memory than the confidences.
-            for rows in chunks_of(len(split.names), CHUNK):
+            for rows in slices_of(len(split.names), CHUNK):
                 yield from self._records(split, np.arange(rows.start, rows.stop))
 
     def __len__(self) -> int:
