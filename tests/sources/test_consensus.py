@@ -64,6 +64,18 @@ def test_features_that_tell_the_labels_are_used(make):
     assert source.chosen()["consensus.backbone"] == pytest.approx(source.trust["backbone"], abs=1e-3)
 
 
+def test_without_a_tag_the_teachers_first_class_is_what_others_are_like(make):
+    source = make(**{"damp.draws": 1})
+    source.observed.zero_()
+    source.tags.zero_()
+    source.evidence()
+    truth = source.context.split.truth == 1
+    assert roc_auc_score(truth.ravel(), source.opinions["likeness"].ravel()) > 0.7
+    first = source.opinions["teacher"].argmax(1)
+    assert source.examples.argmax(1).tolist() == first.tolist()
+    assert told(source, some_features(source)).sum() == pytest.approx(EXPECTED * len(truth), rel=1e-3)
+
+
 def test_labels_are_made_once_and_kept_in_the_checkpoint(make):
     source, resumed = make(), make()
     first = told(source, some_features(source))
