@@ -1,9 +1,13 @@
 """The teacher looks at a view once: whatever else changes, its embeddings are in the store."""
 
 import csv
+import shutil
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from aevlp.store.fill import _Filling
 from tests.cli.run import aevlp, result_of, weights_of
 
 
@@ -58,6 +62,31 @@ def test_fewer_draws_than_epochs_are_recombined(capsys, world, small, tmp_path, 
     assert aevlp(capsys, "train", world, "--out", tmp_path / "run", *words).code == 0
     assert sum(passes) == images["train"]  # the second draw; one of the validation images is enough
     assert result_of(tmp_path / "run")["pseudo_labels"]["recall"] > 0
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["the teacher's", "the backbone's"])
+def test_an_image_that_changes_before_it_is_embedded_is_refused_and_nothing_of_it_kept(
+    capsys, world, small, plain, tmp_path, monkeypatch, is_linear
+):
+    """The store files embeddings under the content that was listed; those of other content would be wrong for ever."""
+    photos = Path(shutil.copytree(world, tmp_path / "photos"))
+    changed = photos / next(row["image"] for row in csv.DictReader((photos / "labels.csv").open()) if row["split"] == "train")
+    words = [*plain, "--method", "gr", "--train.mode", "linear", "--epochs", "1"] if is_linear else small
+    before, fill = changed.read_bytes(), _Filling.run
+
+    def fill_after_a_change(self):
+        Image.new("RGB", (40, 40), "white").save(changed)
+        return fill(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Filling, "run", fill_after_a_change)
+        answer = aevlp(capsys, "train", photos, "--out", tmp_path / "first", *words)
+    assert answer.code == 2
+    assert f"{changed}: changed since this command read it first" in answer.err
+    changed.write_bytes(before)
+    assert aevlp(capsys, "train", photos, "--out", tmp_path / "again", *words).code == 0
+    assert aevlp(capsys, "train", world, "--out", tmp_path / "undisturbed", *words, "--store", tmp_path / "new").code == 0
+    assert weights_of(tmp_path / "again") == weights_of(tmp_path / "undisturbed")
 
 
 def test_without_a_store_nothing_is_kept_and_labels_are_the_same(capsys, world, small, tmp_path):

@@ -107,8 +107,11 @@ class Scorer:
     def _submit(self, pool: ThreadPoolExecutor, batch: Batch[J]) -> list[Future[Tensor]]:
         """Submit a batch to the threads: the whole computation, or only the decoding of each image."""
         if self.encodes_in_threads:
-            return [pool.submit(lambda: self._encode(batch, [decode(job.paths[row], self.settings) for job, row in batch]))]
-        return [pool.submit(decode, job.paths[row], self.settings) for job, row in batch]
+            return [pool.submit(lambda: self._encode(batch, [self._decoded(job, row) for job, row in batch]))]
+        return [pool.submit(self._decoded, job, row) for job, row in batch]
+
+    def _decoded(self, job: J, row: int) -> Tensor:
+        return decode(job.paths[row], self.settings, job.digests[row])
 
     @torch.inference_mode()
     def _encode(self, batch: Batch[J], images: Sequence[Tensor]) -> Tensor:

@@ -140,9 +140,12 @@ def render(pixels: Tensor, plan: Plan, settings: ViewSettings, out: Tensor | Non
     return out
 
 
-def decode(path: Path, settings: ViewSettings) -> Tensor:
-    """Return the pixels of an image file, uint8 [height, width, 3], no larger than its tiles need."""
-    return torch.from_numpy(np.array(open_rgb(path, at_least=max(settings.grid, 1) * settings.size)))
+def decode(path: Path, settings: ViewSettings, digest: bytes | None = None) -> Tensor:
+    """Return the pixels of an image file, uint8 [height, width, 3], no larger than its tiles need.
+
+    With `digest`, a file whose content has another is refused.
+    """
+    return torch.from_numpy(np.array(open_rgb(path, at_least=max(settings.grid, 1) * settings.size, digest=digest)))
 
 
 def views(path: Path, digest: bytes, draw: int, settings: ViewSettings) -> Tensor:

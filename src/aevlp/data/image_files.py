@@ -144,3 +144,11 @@ def _digest(path: Path) -> bytes:
             return file_digest(file, lambda: blake2b(digest_size=DIGEST)).digest()
     except OSError:
         return b""  # whoever needs its pixels reports the reason
+
+
+def unchanged(path: Path, file: IO[bytes], digest: bytes) -> IO[bytes]:
+    """Return the content of an open file, which must have this digest: what was listed is not computed from something else."""
+    content = file.read()
+    if blake2b(content, digest_size=DIGEST).digest() != digest.ljust(DIGEST, b"\0"):  # numpy takes the zeros off the end
+        raise UserError(f"{path}: changed since this command read it first; give the command again when nothing changes it")
+    return BytesIO(content)

@@ -13,7 +13,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.files import SPECIAL
 from aevlp.core.progress import progress
 from aevlp.core.threads import in_threads
-from aevlp.data.image_files import NO_IMAGE, open_image
+from aevlp.data.image_files import NO_IMAGE, open_image, unchanged
 
 ORIENTATION = 0x0112  # the EXIF tag
 BAND = 64  # rows that are converted at a time
@@ -41,14 +41,14 @@ class BadImage(UserError):
         self.reason = message if reason is None else reason
 
 
-def open_rgb(path: Path, *, at_least: int | None = None) -> Image.Image:
-    """Return the image, upright (EXIF orientation), in mode RGB.
+def open_rgb(path: Path, *, at_least: int | None = None, digest: bytes | None = None) -> Image.Image:
+    """Return the image, upright (EXIF orientation), in mode RGB. A file that has not the `digest` any more is refused.
 
     `at_least`: a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, much faster, as long as both sides keep at least
     that many pixels (an image with a smaller side comes in full size). None: every pixel.
     """
     try:
-        with open_image(path) as file, Image.open(file) as image:
+        with open_image(path) as file, Image.open(file if digest is None else unchanged(path, file, digest)) as image:
             if image.format == "EPS":
                 raise ValueError("PostScript is a program, and is never run")
             if at_least is not None:
@@ -62,9 +62,9 @@ def open_rgb(path: Path, *, at_least: int | None = None) -> Image.Image:
         raise BadImage(f"{path}: {reason}; replace or remove the file", reason) from error
 
 
-def pixels_of(path: Path, size: int, *, flipped: bool = False) -> npt.NDArray[np.uint8]:
+def pixels_of(path: Path, size: int, *, flipped: bool = False, digest: bytes | None = None) -> npt.NDArray[np.uint8]:
     """Return the whole image as the classifier takes it, uint8 [size, size, 3]: fully decoded, resized bicubically."""
-    image = open_rgb(path).resize((size, size), Image.Resampling.BICUBIC)
+    image = open_rgb(path, digest=digest).resize((size, size), Image.Resampling.BICUBIC)
     if flipped:
         image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
     return np.asarray(image)

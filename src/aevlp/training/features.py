@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from accelerate import Accelerator
 
@@ -127,8 +128,12 @@ class _Embedder:
             yield from self._last[1]
             return
         read: list[torch.Tensor] = []
-        batches = (job.paths[first : first + BATCH] for first in range(0, len(job.paths), BATCH))
-        for batch in read_ahead(batches, lambda path: pixels_of(path, size), size, self.workers):
+        batches = (range(first, min(first + BATCH, len(job.paths))) for first in range(0, len(job.paths), BATCH))
+
+        def pixels(row: int) -> npt.NDArray[np.uint8]:
+            return pixels_of(job.paths[row], size, digest=job.digests[row])
+
+        for batch in read_ahead(batches, pixels, size, self.workers):
             for _, error in batch.bad:
                 raise error
             read.append(batch.pixels)
