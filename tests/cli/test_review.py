@@ -189,5 +189,5 @@ def test_without_the_extra_it_says_how_to_get_it_before_torch_is_loaded():
         "except SystemExit as stop: print(stop.code, sorted({'torch', 'transformers', 'fastapi'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    wanted = "aevlp: aevlp review needs uvicorn; install what is missing with pip install 'aevlp[serve]'\n"
+    wanted = "aevlp: aevlp review needs uvicorn; install what is missing with pip install 'aevlp[review]'\n"
     assert (done.stdout, done.stderr) == ("2 []\n", wanted)

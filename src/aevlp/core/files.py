@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, Any
 from uuid import uuid4
 
@@ -22,6 +22,11 @@ if sys.platform != "win32":
 
 SPECIAL = "a pipe, a socket or a device, not a regular file"
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def short_name(path: PurePath) -> str:
+    """Return what to call an image set in a title: its folder, or its table with the folder of that."""
+    return "/".join(path.parts[-2:]) if path.suffix else path.name
 
 
 @contextmanager

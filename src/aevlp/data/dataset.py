@@ -78,6 +78,7 @@ class ImageTable:
     notes: tuple[str, ...] = ()  # remarks of the reader, one line each, for `aevlp check`
     known_digests: Digests | None = None  # of the files, if somebody has read them already
     annotations: Annotations = NO_ANNOTATIONS  # answers of people, proposals, and which images are complete
+    location: Path | None = None  # the folder or the file that it was read from; None: not read
 
     def __post_init__(self) -> None:
         for name, labels in (("labels", self.labels), ("truth", self.truth)):
@@ -85,6 +86,11 @@ class ImageTable:
                 raise ValueError(f"{name} must be int8[{len(self.names)}, {len(self.classes)}]")
         if len(self.splits) != len(self.names) or not set(self.splits) <= set(SPLITS):
             raise ValueError(f"splits must name one of {SPLITS} per image")
+
+    @property
+    def place(self) -> Path:
+        """The folder or the file that it was read from, as the user calls it."""
+        return self.location or self.root
 
     @property
     def paths(self) -> Paths:
@@ -139,6 +145,7 @@ class Dataset:
     train: Split
     val: Split  # its truth is None if it was held out of incompletely labelled images: mAP on it is then a lower bound
     test: Split | None
+    place: Path  # the folder or the file that it was read from
 
     def classes_without_positive(self) -> tuple[str, ...]:
         """Return the classes without an observed positive among the training images."""
@@ -149,7 +156,7 @@ class Dataset:
         columns = np.flatnonzero(~np.isin(self.classes, names))
         test = None if self.test is None else self.test.of_classes(columns)
         kept = tuple(self.classes[column] for column in columns)
-        return Dataset(kept, self.train.of_classes(columns), self.val.of_classes(columns), test)
+        return Dataset(kept, self.train.of_classes(columns), self.val.of_classes(columns), test, self.place)
 
 
 def prepare(
@@ -170,7 +177,7 @@ def prepare(
     """
     train = rows_of(table, "train")
     if train.size == 0:
-        raise UserError(f"{table.root}: no training images; put some in the split 'train'")
+        raise UserError(f"{table.place}: no training images; put some in the split 'train'")
     observed, truth = labels_of(table, "train", observe=observe, zeros=zeros, proposed=proposed)
     val = rows_of(table, "val")
     kept = np.arange(train.size)
@@ -179,7 +186,7 @@ def prepare(
     else:
         if train.size < FEWEST:
             raise UserError(
-                f"{table.root}: too few training images ({train.size}) to hold some out for validation; "
+                f"{table.place}: too few training images ({train.size}) to hold some out for validation; "
                 f"add images (at least {FEWEST} in all), or a split 'val'"
             )
         kept, held_out = hold_out(train.size)
@@ -191,6 +198,7 @@ def prepare(
         train=_split(table, "train", train[kept], observed[kept], None if truth is None else truth[kept], exclude),
         val=_split(table, "val", val, val_observed, val_truth, exclude),
         test=complete_split(table, "test", exclude=exclude) if "test" in table.splits else None,
+        place=table.place,
     )
 
 
@@ -202,7 +210,7 @@ def complete_split(table: ImageTable, name: str, *, exclude: frozenset[int] = fr
 def _split(table: ImageTable, name: str, rows: Rows, observed: Labels, truth: Labels | None, exclude: frozenset[int]) -> Split:
     stays = ~np.isin(rows, list(exclude))
     if rows.size and not stays.any():
-        raise UserError(f"{table.root}: no readable image is left in the split '{name}'; replace the files")
+        raise UserError(f"{table.place}: no readable image is left in the split '{name}'; replace the files")
     rows = rows[stays]
     names, annotations = table.paths.at(rows).names, table.annotations.part(rows)
     truth = None if truth is None else truth[stays]
@@ -243,7 +251,7 @@ def labels_of(
         return observed, None if (observed == 0).any() else observed
     if wrong := int(((observed == -1) & (full == 1)).sum()):
         raise UserError(
-            f"{table.root}: zeros 'negative' contradicts the complete labels: {wrong} of them are positive; leave out that option"
+            f"{table.place}: zeros 'negative' contradicts {wrong} of the complete labels, which are positive; leave it out"
         )
     return observed, full
 
@@ -300,7 +308,7 @@ def require_examples(dataset: Dataset, choice: WithoutExamples = "stop", *, asks
         what = f"none of the {len(dataset.train.names)} training images has a label"
         if choice != "teacher" or not asks_teacher or not (dataset.val.observed == 1).any():
             raise UserError(
-                f"{dataset.train.root}: {what}; tag some of them, or give a split 'val' with labels and train with a method that "
+                f"{dataset.place}: {what}; tag some of them, or give a split 'val' with labels and train with a method that "
                 "asks a teacher"
             )
     if choice == "teacher" and asks_teacher:
@@ -308,7 +316,7 @@ def require_examples(dataset: Dataset, choice: WithoutExamples = "stop", *, asks
         return
     other = "train with a method that asks a teacher, which speaks for them, " if choice == "teacher" and not asks_teacher else ""
     raise UserError(
-        f"{dataset.train.root}: {what} among the {len(dataset.train.names)} training images ({first_few(without, 10)}); "
+        f"{dataset.place}: {what} among the {len(dataset.train.names)} training images ({first_few(without, 10)}); "
         f"add examples, leave these classes out with --classes-without-examples drop, {other}"
         "or give a split 'val' if none is to be held out of 'train'"
     )

@@ -73,7 +73,7 @@ def summarize(
         "images_per_second": float(np.median([line["images_per_second"] for line in history])) if history else None,
         "images": {s.name: len(s.names) for s in (data.train, data.val, data.test) if s is not None},
         "classes": list(data.classes),
-        "data": str(data.train.root.resolve()),
+        "data": str(data.place.resolve()),
         "fingerprint": data_fingerprint(data) if state is None else state.fingerprint,
         "mode": config.train.mode if training else None,
         "backbone": config.model.backbone if training and config.model.features is None else None,

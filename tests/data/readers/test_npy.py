@@ -104,7 +104,7 @@ def test_zeros_that_are_known_not_to_be_negative(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         prepare(table, zeros="negative")
     assert str(caught.value) == (
-        f"{table.root}: zeros 'negative' contradicts the complete labels: {hidden} of them are positive; leave out that option"
+        f"{table.place}: zeros 'negative' contradicts {hidden} of the complete labels, which are positive; leave it out"
     )
     assert set(np.unique(prepare(read(write_set(tmp_path / "full", observed=False)), zeros="negative").train.observed)) == {-1, 1}
 

@@ -35,6 +35,7 @@ def dataset(train: np.ndarray, val: np.ndarray, *, is_complete: bool = True, tes
         train=split("train", train),
         val=split("val", val, val if is_complete else None),
         test=None if test is None else split("test", test, test),
+        place=Path("photos"),
     )
 
 

@@ -33,7 +33,7 @@ def split(root: Path, name: str, observed: np.ndarray, truth: np.ndarray | None)
 def completion(tmp_path) -> Completion:
     """Three training images, two of them with a proposal, and one validation image that is fully labelled."""
     full = np.array([[1, -1, -1]], np.int8)
-    data = Dataset(CLASSES, split(tmp_path, "train", OBSERVED, None), split(tmp_path, "val", full, full), None)
+    data = Dataset(CLASSES, split(tmp_path, "train", OBSERVED, None), split(tmp_path, "val", full, full), None, tmp_path)
     confidence = np.array([[0.02, 0.9, 0.95], [0.6, 0.9, 0.1], [0.01, 0.3, 0.9]])
     proposed = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0]], bool)
     denied = np.array([[0, 0, 0], [0, 0, 0], [1, 0, 0]], bool)
@@ -95,7 +95,9 @@ def test_a_notebook_shows_a_few_of_many_images_and_those_that_are_gone_as_text(t
     nothing = ~everything & False
     found = Proposals(np.full(observed.shape, 0.9), {}, everything, nothing, nothing, nothing)
     val = split(tmp_path, "val", OBSERVED[:0], OBSERVED[:0])
-    done = Completion(Dataset(CLASSES, train, val, None), {"train": found}, "nothing is known", None, tmp_path / "x.csv")
+    done = Completion(
+        Dataset(CLASSES, train, val, None, tmp_path), {"train": found}, "nothing is known", None, tmp_path / "x.csv"
+    )
     (tmp_path / train.names[0]).unlink()
     page = done._repr_html_()
     assert page.count("<figure") == SAMPLES

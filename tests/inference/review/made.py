@@ -54,16 +54,16 @@ def open_review(data, *, grid=12, audit=0, precision=0.95):
     return ReviewSession(read(data, None), AnswerStore(answers_file(data)), grid=grid, audit=audit, precision=precision)
 
 
-def app_of(session: ReviewSession, access: Access | None = None, name: str = "anna"):
+def app_of(session: ReviewSession, access: Access | None = None, name: str = "anna", start: str = ""):
     tiles = TeacherTiles(build_config("default", "aevlp", {}), session.table)
-    return make_app(session, tiles, access or Access(), name)
+    return make_app(session, tiles, access or Access(), name, start)
 
 
 @contextmanager
-def served(session: ReviewSession, access: Access | None = None):
+def served(session: ReviewSession, access: Access | None = None, *, start: str = ""):
     """The address of a server of a review."""
     with listening_socket("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(uvicorn.Config(app_of(session, access), log_config=None, ws="none"))
+        server = uvicorn.Server(uvicorn.Config(app_of(session, access, start=start), log_config=None, ws="none"))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

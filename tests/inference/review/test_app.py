@@ -248,7 +248,7 @@ def test_another_host_needs_a_token():
 def test_the_page_is_complete_in_itself_and_names_are_no_markup(tmp_path, session, url):
     page = ask(url)
     text = page.body.decode()
-    assert "<title>Review of set</title>" in text
+    assert "<title>Review of set/completed.jsonl</title>" in text
     assert re.findall(r"https?:|@import|url\(|\bsrc=|<link(?! rel=\"icon\" href=\"data:,\">)", text) == []
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy

@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +80,7 @@ def read(path: Path, format: str | None = None, chosen: ChosenColumns = DETECTED
             if table.classes
             else f"{path}: no class in it; label some images, or name the classes in a classes.txt beside them"
         )
-    return table
+    return replace(table, location=path)
 
 
 def reader_of(path: Path, format: str | None = None) -> Reader:

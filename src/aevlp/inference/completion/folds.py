@@ -37,7 +37,7 @@ def out_of_fold(
     found = tuple(np.empty((len(split.names), len(data.classes)), np.float32) for split in splits)
     features = "" if config.model.features is None else UserFeatures(config.model.features).fingerprint()
     for fold in range(folds):
-        others = Dataset(data.classes, data.train.part(np.flatnonzero(fold_of[0] != fold)), data.val, None)
+        others = Dataset(data.classes, data.train.part(np.flatnonzero(fold_of[0] != fold)), data.val, None, data.place)
         folder = RunFolder(base.path / "folds" / f"{fold + 1}-of-{folds}-{_key(config, others, features)}")
         if folder.read_result() is None:
             log.info("fold %d of %d: training into %s", fold + 1, folds, folder.path)

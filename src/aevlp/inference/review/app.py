@@ -2,6 +2,7 @@
 
 import getpass
 import logging
+import os
 import shutil
 import socket
 import tempfile
@@ -17,7 +18,9 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.background import BackgroundTask
 
 from aevlp import __version__
-from aevlp.core.errors import UserError
+from aevlp.core.errors import UserError, did_you_mean, first_few
+from aevlp.core.files import short_name
+from aevlp.data.dataset import ImageTable
 from aevlp.data.images import BadImage
 from aevlp.data.records import table_records
 from aevlp.inference.completion.formats import LABEL_FORMATS, LabelFile
@@ -44,15 +47,39 @@ def access_for(listener: socket.socket, options: ReviewOptions) -> Access:
     return Access(hosts_of(listener, options.host), options.token)
 
 
-def serve_review(session: ReviewSession, tiles: TeacherTiles, listener: socket.socket, options: ReviewOptions) -> None:
-    """Serve a review at a listening socket until the process is told to stop."""
+def start_of(table: ImageTable, label: str | None, image: str | None) -> str:
+    """Return the page's address of a class or an image, by the image's name or path; refuse what is not reviewed."""
+    if label is not None and image is not None:
+        raise UserError("--class and --image exclude each other: leave one out")
+    if label is not None:
+        if label not in table.classes:
+            raise UserError(
+                f"--class {label}: no such class{did_you_mean(label, table.classes)}; there are {first_few(table.classes, 10)}"
+            )
+        return f"class/{table.classes.index(label)}"
+    if image is None:
+        return ""
+    wanted, root = os.path.normpath(Path(image).absolute()), table.root.absolute()
+    rows = (row for row, name in enumerate(table.names) if name == image or os.path.normpath(f"{root}/{name}") == wanted)
+    row = next(rows, None)
+    if row is None:
+        raise UserError(f"--image {image}: not an image of this set; name it as the set does, or by its path")
+    if table.splits[row] != "train":
+        raise UserError(f"--image {image}: an image of the split {table.splits[row]}; only training images are reviewed")
+    return f"image/{row}"
+
+
+def serve_review(
+    session: ReviewSession, tiles: TeacherTiles, listener: socket.socket, options: ReviewOptions, start: str = ""
+) -> None:
+    """Serve a review at a listening socket until the process is told to stop; `start` is what the page begins with."""
     access = access_for(listener, options)
-    app = make_app(session, tiles, access, default_name() if is_local(listener) else "")
+    app = make_app(session, tiles, access, default_name() if is_local(listener) else "", start)
     progress = session.progress("")
     log.info("%d labels to look at, %d images in the audit", progress.total - progress.answered, progress.audit)
     log.info("answers are kept in %s", session.state.store.path)
     address = url_of(listener) + ("" if options.token is None else "/?token=...")
-    log.info("reviewing %s at %s (Ctrl-C ends it)", session.table.root, address)
+    log.info("reviewing %s at %s (Ctrl-C ends it)", session.table.place, address)
     serve_until_stopped(app, listener)
 
 
@@ -64,13 +91,13 @@ def default_name() -> str:
         return ""
 
 
-def make_app(session: ReviewSession, tiles: TeacherTiles, access: Access, name: str) -> FastAPI:
-    """Return the application of a review. `name`: that of a person who has not said another."""
+def make_app(session: ReviewSession, tiles: TeacherTiles, access: Access, name: str, start: str = "") -> FastAPI:
+    """Return the application of a review. `name`: that of a person who has not said another; `start`: of `start_of`."""
     app = FastAPI(title="aevlp review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(TooLate, _refuse(409, str))
     app.add_exception_handler(RequestValidationError, _refuse(422, _first_mistake))
     app.add_middleware(Guard, access=access)
-    page, pictures = render_page(session, name), Pictures(session.table.paths)
+    page, pictures = render_page(session, name, start), Pictures(session.table.paths)
 
     @app.get("/")
     def show_page() -> HTMLResponse:
@@ -241,19 +268,20 @@ def _download(session: ReviewSession, name: str) -> Response:
     return FileResponse(file.out, filename=file.out.name, media_type="application/octet-stream", background=remove)
 
 
-def render_page(session: ReviewSession, name: str) -> HTMLResponse:
-    """Return the page. `name`: that of a person who has not said another."""
+def render_page(session: ReviewSession, name: str, start: str = "") -> HTMLResponse:
+    """Return the page. `name`: that of a person who has not said another; `start`: what it begins with, of `start_of`."""
     facts = {
         "classes": session.table.classes,
         "set": session.fingerprint,
         "name": name,
+        "start": start,
         "hasScores": bool(len(session.state.scores)),
     }
     return served_page(
         "aevlp.inference.review",
         "review",
         images="'self' data:",
-        title=session.table.root.resolve().name,
+        title=short_name(session.table.place.resolve()),
         facts=facts,
         formats=FILE_FORMATS,
         version=__version__,

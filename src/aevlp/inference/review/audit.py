@@ -58,7 +58,7 @@ def draw_audit(table: ImageTable, count: int, seed: int) -> Rows:
     is_train = np.array(table.splits, dtype=object) == "train"
     rows = np.flatnonzero(is_train & ~np.isin(np.arange(len(is_train)), list(table.annotations.complete)))
     if not len(rows):
-        raise UserError(f"{table.root}: no image is left to audit; all training images are complete")
+        raise UserError(f"{table.place}: no image is left to audit; all training images are complete")
     rng = np.random.default_rng(seed_for(seed, "audit"))
     proposed = table.annotations.scores.of(ScoreKind.PROPOSED)
     confidence = np.bincount(proposed.rows, proposed.confidence, len(is_train))

@@ -658,10 +658,11 @@
     isLeaving = isBusy;
     if (isBusy) return;
     waiting = waiting.filter((key) => key === "u");
-    const [name, label] = location.hash.slice(1).split("/");
+    const [name, place] = location.hash.slice(1).split("/");
     const wanted = MODES.includes(name) ? name : "class";
-    const chosen = /^\d+$/.test(label ?? "") && Number(label) < facts.classes.length ? Number(label) : null;
-    alone(() => enter(wanted, chosen));
+    const chosen = /^\d+$/.test(place ?? "") ? Number(place) : null;
+    if (wanted === "image" && chosen !== null) openRow = chosen;
+    alone(() => enter(wanted, wanted === "class" && chosen !== null && chosen < facts.classes.length ? chosen : null));
   }
 
   function zoom() {
@@ -754,5 +755,6 @@
     go();
   });
   window.addEventListener("hashchange", go);
+  if (facts.start && !location.hash) history.replaceState(null, "", `#${facts.start}`);
   go();
 })();
