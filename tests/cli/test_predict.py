@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from aevlp.core import progress
 from aevlp.data import read
 from tests.cli.run import aevlp, refused, start
 from tests.trained_runs import CALIBRATION, CLASSES, write_run
@@ -120,9 +121,13 @@ def test_broken_images_are_told_of_and_left_out(capsys, run, world, tmp_path):
 def test_when_no_image_can_be_read_nothing_is_written(capsys, run, tmp_path, monkeypatch):
     (tmp_path / "a.jpg").touch()
     out = tmp_path / "found.csv"
-    assert refused(capsys, "predict", run, tmp_path / "a.jpg", "--out", out) == "none of the 1 images could be read"
+    message = refused(capsys, "predict", run, tmp_path / "a.jpg", "--out", out)
+    assert message == "no image to label: none of the 1 images could be read"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
-    assert refused(capsys, "predict", run, "-", "--out", out) == "no image was named on standard input"
+    assert (
+        refused(capsys, "predict", run, "-", "--out", out)
+        == "no image to label: standard input named none, or the images are gone"
+    )
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["a.jpg"]
 
 
@@ -249,3 +254,10 @@ def test_standard_input_belongs_to_one_process(capsys, run, monkeypatch):
     assert refused(capsys, "predict", run, "-") == (
         "-: standard input belongs to one process, and several run here; name files, a folder or a table"
     )
+
+
+def test_a_file_of_predictions_tells_how_many_are_left(capsys, run, beside, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    answer = aevlp(capsys, "predict", run, "images", "--out", tmp_path / "labels.csv", "--device", "cpu", "--batch-size", 8)
+    assert answer.code == 0, answer.err
+    assert "predicting: 8 of 56 images" in answer.err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aevlp.core.errors import UserError
-from aevlp.inference.image_names import image_names, require_images
+from aevlp.inference.image_names import count_images, image_names, require_images
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +29,12 @@ ALL = ["c.jpg", "z.jpg", "a/3.webp", "b/10.JPG", "b/2.jpg", "b/deep/1.png"]
 @pytest.mark.parametrize("given", ["photos", "photos/", "./photos"])
 def test_a_folder_is_its_images_at_any_depth_sorted_within_each_folder(given):
     assert list(image_names([given])) == [f"photos/{name}" for name in ALL]
+
+
+def test_images_are_counted_where_that_reads_nothing_away(photos):
+    assert count_images(["photos", "photos/*.jpg"]) == len(ALL) + 2
+    assert count_images(["photos", "-"]) is None
+    assert count_images(["memory://photos"]) is None
 
 
 def test_the_folder_one_is_in(photos, monkeypatch):

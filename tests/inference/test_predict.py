@@ -115,9 +115,9 @@ def test_the_first_bad_images_are_named_and_all_are_counted(caplog):
 
 
 def test_a_stream_without_any_prediction_is_refused(caplog):
-    with pytest.raises(UserError, match=r"^none of the 2 images could be read$"):
+    with pytest.raises(UserError, match=r"^no image to label: none of the 2 images could be read$"):
         write([PredictionBatch([], [("a", "an empty file"), ("b", "an empty file")])])
-    with pytest.raises(UserError, match=r"^no image was named on standard input$"):
+    with pytest.raises(UserError, match=r"^no image to label: standard input named none, or the images are gone$"):
         write([])
 
 

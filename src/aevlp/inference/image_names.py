@@ -42,6 +42,13 @@ def require_images(paths: Sequence[str]) -> None:
         raise UserError(f"{path}: no image matches this pattern; check it, or name a folder to take all of its images")
 
 
+def count_images(paths: Sequence[str]) -> int | None:
+    """Return how many images PATHs stand for; None where only reading them tells: on standard input, and at remote places."""
+    if any(path == STANDARD_INPUT or isinstance(location(path), RemotePath) for path in paths):
+        return None
+    return sum(1 for _ in image_names(paths))
+
+
 def name_features(paths: Sequence[str]) -> bool:
     """Return whether PATHs name a file of features (.npz), which must then be the only PATH."""
     files = [path for path in paths if Path(path).suffix.lower() == ".npz"]

@@ -4,7 +4,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from aevlp.core.files import whole_file
 from aevlp.core.processes import EngineOptions
 from aevlp.core.progress import progress
 from aevlp.core.tables import stop_on_closed_pipe
-from aevlp.inference.image_names import image_names, name_features
+from aevlp.inference.image_names import count_images, image_names, name_features
 from aevlp.inference.model_location import ModelLocation
 from aevlp.inference.options import PredictOptions
 from aevlp.inference.prediction_formats import PREDICTION_FORMATS, Prediction, PredictionFormat
@@ -70,8 +70,11 @@ def predict_paths(
     if not accelerator.is_main_process:
         deque(stream, maxlen=0)  # this process does its share of the work; the first writes
         return 0
-    is_listed = out is None and sys.stdout.isatty()  # a listing on the terminal shows the progress itself
-    with _output(out) as write, nullcontext(lambda count: None) if is_listed else progress("predicting", None) as advance:
+    if out is None and sys.stdout.isatty():  # a listing on the terminal shows the progress itself
+        shown: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda count: None)
+    else:
+        shown = progress("predicting", count_images(paths) if features is None else len(features.names))
+    with _output(out) as write, shown as advance:
         return write_predictions(stream, layout, write, advance)
 
 
@@ -153,7 +156,8 @@ def write_predictions(
         done += len(batch.predictions)
         advance(len(batch.predictions) + len(batch.bad))
     if not done:
-        raise UserError(f"none of the {bad} images could be read" if bad else "no image was named on standard input")
+        none = f"none of the {bad} images could be read" if bad else "standard input named none, or the images are gone"
+        raise UserError(f"no image to label: {none}")
     if bad:
         log.warning("%d of %d images could not be read and were left out", bad, done + bad)
     return done
