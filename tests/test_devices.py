@@ -7,7 +7,6 @@ import inspect
 import json
 import sys
 import textwrap
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -158,11 +157,11 @@ def test_a_resumed_run_is_the_same_to_the_bit(device, capsys, world, plain, tmp_
     words = ["train", world, *plain, *options_of(method), "--epochs", "3", "--train.patience", "null"]
     assert aevlp(capsys, *words, "--out", tmp_path / "whole").code == 0
 
-    def stop(record: dict) -> None:
+    def stop(self, record: dict) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("aevlp.training.loop.track_to", lambda *_: nullcontext(stop))  # called after the first checkpoint
+        patch.setattr("aevlp.training.tracking.RunTrackers.log_epoch", stop)  # called after the first checkpoint
         aevlp(capsys, *words, "--out", tmp_path / "resumed")
     assert len(losses_of(tmp_path / "resumed")) == 1
     answer = aevlp(capsys, "train", world, "--out", tmp_path / "resumed", "--resume")

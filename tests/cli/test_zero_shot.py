@@ -54,7 +54,16 @@ def test_a_run_has_everything_but_a_model(capsys, world, plain, asking, tmp_path
     run = tmp_path / "run"
     answer = aevlp(capsys, "train", world, "--out", run, "--method", method, *asking)
     assert answer.code == 0, answer.err
-    files = {"config.yaml", "evidence.npz", "log.txt", "metrics.jsonl", "report.html", "result.json", "thresholds.json"}
+    files = {
+        "config.yaml",
+        "evidence.npz",
+        "log.txt",
+        "metrics.jsonl",
+        "report.html",
+        "result.json",
+        "thresholds.json",
+        "tensorboard",
+    }
     assert {path.name for path in run.iterdir() if not path.name.startswith(".")} == files
     result = result_of(run)
     assert f"{method}, nothing trained: val mAP {result['val_mAP']:.2f}" in answer.out

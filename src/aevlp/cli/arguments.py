@@ -26,9 +26,11 @@ METHOD_HELP = "a name that aevlp methods lists, LOSS+SOURCE, or HEAD+either"
 GROUPS = ("data", "teacher", "pseudo-labels", "loss", "training", "output")
 COMMON = {
     *("data.observe", "data.answers", "teacher.name", "teacher.prompts", MODE, "train.epochs", BACKBONE, FEATURES),
-    *("train.expected_positives", "seed", "device", "store"),
+    *("train.expected_positives", "seed", "device", "store", "track"),
 }
 """Options that `--help` shows; `--help-all` shows the rest."""
+LISTS = {"track"}
+"""Options whose value is a list by itself: every run of a sweep has all of it."""
 
 
 def configured(
@@ -95,7 +97,7 @@ def group_of(option: Option) -> str:
     section = option.key.partition(".")[0]
     if section in ("data", "teacher", "loss"):
         return section
-    if section in ("store", "report", "thresholds"):
+    if section in ("store", "report", "track", "thresholds"):
         return "output"
     is_about_training = "." not in option.key or section in ("model", "train") or section in HEADS
     return "training" if is_about_training else "pseudo-labels"
@@ -138,6 +140,9 @@ class ListParser(Parser):
         action = self._option_string_actions[f"--{option.key}"]
         read = action.type
         assert callable(read)
+        if option.key in LISTS:
+            action.type = lambda text: [read(text)]
+            return
 
         def read_all(text: str) -> list[Any]:
             parts = [part.replace(r"\,", ",") for part in re.split(r"(?<!\\),", text)]

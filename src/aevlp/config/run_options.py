@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from aevlp.config.methods import Method
+from aevlp.config.trackers import tracker_names
 from aevlp.core.errors import UserError, require
 from aevlp.core.options import Above, AtLeast, Between, Option, Options, options_of
 from aevlp.core.processes import EngineOptions
@@ -93,6 +94,14 @@ class RunOptions(Options):
     """Folder of stored embeddings; none: keep nothing on disk; null: ~/.cache/aevlp/views, or $AEVLP_CACHE/views."""
     report: bool = True
     """Write report.html, a page about the run, at its end."""
+    track: str | None = None
+    """Experiment trackers, separated by commas: tensorboard, mlflow, wandb or another that accelerate knows; none: no tracker;
+    null: tensorboard, if it is installed."""
+
+    def __post_init__(self) -> None:
+        """Check the names of the trackers."""
+        super().__post_init__()
+        tracker_names(self.track)
 
 
 SECTIONS: dict[str, type] = {"data": DataOptions, "model": ModelOptions, "train": TrainOptions, "thresholds": ThresholdOptions}

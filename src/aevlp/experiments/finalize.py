@@ -34,6 +34,8 @@ def finalize(trained: TrainedRun) -> dict[str, Any]:
     result = write_result(trained, final)
     if accelerator.is_main_process:
         write_missing_pages(trained.folder)
+        trained.trackers.log_result(result)
+        trained.trackers.log_files()
     accelerator.wait_for_everyone()
     return result
 

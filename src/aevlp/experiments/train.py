@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from aevlp.config.config import Config
+from aevlp.config.trackers import require_trackers
 from aevlp.core.processes import is_first_process
 from aevlp.data.dataset import data_fingerprint, names_content, require_examples
 from aevlp.data.load import load
@@ -21,6 +22,7 @@ log = logging.getLogger("aevlp")
 
 def estimate_run(config: Config, data_path: Path) -> list[str]:
     """Return an estimate of a training's work, in lines; nothing is written but the embeddings of a sample, into the store."""
+    require_trackers(config.run.track)
     root = store_root(config.run.store)
     config.model.require_features()
     data = load(data_path, config.data, root)
@@ -57,6 +59,7 @@ def train_run(
     else:
         folder.check_free(overwrite=overwrite)
     if done is None:
+        require_trackers(config.run.track)
         config.model.require_features()  # before all images are read
     data = load(data_path, config.data, store_root(config.run.store))
     if done is None:

@@ -30,7 +30,6 @@ from aevlp.training.inputs import Batches, InputFactory, Inputs, TrainingOrder, 
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.setup import TrainingSetup
 from aevlp.training.state import TrainState, best_epoch, describe_epoch, resume_or_start
-from aevlp.training.tracking import track_to
 
 log = logging.getLogger("aevlp")
 Track = Callable[[dict[str, Any]], None]
@@ -45,16 +44,15 @@ class Phase:
     inputs: InputFactory
 
 
-def train(setup: TrainingSetup, run: RunFolder) -> tuple[TrainState, InputFactory]:
+def train(setup: TrainingSetup, run: RunFolder, track: Track = lambda record: None) -> tuple[TrainState, InputFactory]:
     """Train to the end; the run folder keeps the best epoch's model.
 
-    Return the final state and the kind of input that the trained classifier takes.
+    Return the final state and the kind of input that the trained classifier takes. `track` gets each line of metrics.
     """
     state = resume_or_start(setup, run)
     stages = phases(setup)
-    with track_to(run.path, setup.accelerator) as track:
-        for phase in stages:
-            train_phase(state, phase, run, track)
+    for phase in stages:
+        train_phase(state, phase, run, track)
     if setup.accelerator.is_main_process:
         run.write_metrics(state.history)  # a run killed after its last checkpoint lacks the last line
     return state, stages[-1].inputs

@@ -20,6 +20,7 @@ from aevlp.training.loop import train
 from aevlp.training.run_folder import RunFolder, log_to
 from aevlp.training.setup import RunSetup, TrainingSetup, prepare_run
 from aevlp.training.state import TrainState
+from aevlp.training.tracking import RunTrackers, track_run
 
 log = logging.getLogger("aevlp")
 
@@ -32,6 +33,7 @@ class TrainedRun:
     state: TrainState | None  # None: nothing was trained
     folder: RunFolder
     predict: Predict  # by the best epoch's model, or by the teacher
+    trackers: RunTrackers
 
 
 @contextmanager
@@ -52,23 +54,26 @@ def run(
             else:
                 folder.create(config, shlex.join(["aevlp", *sys.argv[1:]]))
         accelerator.wait_for_everyone()
-        with log_to(folder.path / "log.txt"):
+        with log_to(folder.path / "log.txt"), track_run(config, folder, accelerator, resume=resume) as trackers:
             for line in [] if resume else describe(data, run_work(setup), setup.store_root):
                 log.info("%s", line)
-            yield _train(setup, folder) if isinstance(setup, TrainingSetup) else _ask_teacher(setup, folder)
+            if isinstance(setup, TrainingSetup):
+                yield _train(setup, folder, trackers)
+            else:
+                yield _ask_teacher(setup, folder, trackers)
     finally:
         accelerator.free_memory()  # it would keep this model and optimizer alive for the next run in this process
         if claim is not None:
             claim.release()
 
 
-def _train(setup: TrainingSetup, folder: RunFolder) -> TrainedRun:
-    state, inputs = train(setup, folder)
+def _train(setup: TrainingSetup, folder: RunFolder, trackers: RunTrackers) -> TrainedRun:
+    state, inputs = train(setup, folder, trackers.log_epoch)
     best = load_classifier(folder.model).to(setup.accelerator.device)
-    return TrainedRun(setup, state, folder, by_classifier(best, inputs, setup.accelerator, folder.model))
+    return TrainedRun(setup, state, folder, by_classifier(best, inputs, setup.accelerator, folder.model), trackers)
 
 
-def _ask_teacher(setup: RunSetup, folder: RunFolder) -> TrainedRun:
+def _ask_teacher(setup: RunSetup, folder: RunFolder, trackers: RunTrackers) -> TrainedRun:
     source = setup.source
     assert isinstance(source, Damp)
     source.check_teacher()
@@ -76,4 +81,4 @@ def _ask_teacher(setup: RunSetup, folder: RunFolder) -> TrainedRun:
         source.fill()
     if setup.accelerator.is_main_process:
         folder.write_metrics([])
-    return TrainedRun(setup, None, folder, by_teacher(source, whole_image=setup.config.method.whole_image))
+    return TrainedRun(setup, None, folder, by_teacher(source, whole_image=setup.config.method.whole_image), trackers)

@@ -19,10 +19,11 @@ from aevlp.core.errors import UserError
 from aevlp.core.files import cannot_write, write_json, write_text
 from aevlp.core.locks import Claim, claim_file
 from aevlp.core.processes import is_first_process
+from aevlp.core.remote import is_hub_model
 from aevlp.training.run_records import WHOLE, read_metrics, read_result_file
 
 # Options that may change when a run is resumed: they decide where and how fast it computes, not what.
-FREE = {"recipe", "device", "store", "report", "train.workers", "teacher.batch_size", "deterministic"}
+FREE = {"recipe", "device", "store", "report", "track", "train.workers", "teacher.batch_size", "deterministic"}
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class RunFolder:
         return self.path / "rounds.json"
 
     @property
+    def completed(self) -> Path:
+        """The completed labels of its image set, which a review of the run shows; `aevlp label` writes them."""
+        return self.path / "completed.jsonl"
+
+    @property
     def card(self) -> Path:
         """The model card."""
         return self.model / "README.md"
@@ -80,6 +86,11 @@ class RunFolder:
     def trained_on(self) -> Path:
         """The digests of the training images."""
         return self.path / "trained-on.bin"
+
+    @property
+    def trackers(self) -> Path:
+        """The ids of the run at the trackers that can continue one (`aevlp.training.tracking`)."""
+        return self.path / "trackers.json"
 
     @property
     def lock(self) -> Path:
@@ -110,7 +121,7 @@ class RunFolder:
             raise UserError(f"--resume: {self.path} is not a run folder (no config.yaml); start without --resume")
         # A run of an older version lacks newer options; it behaved as their defaults do.
         usual = {key: option.default for key, option in all_options().items()}
-        before, now = usual | read_recipe(self.config), usual | _flat(config.as_recipe())
+        before, now = usual | read_recipe(self.config), usual | flat_options(config.as_recipe())
         changed = [key for key in {**before, **now} if key not in FREE and before.get(key) != now.get(key)]
         if "none" in (before["store"], now["store"]) and before.get("store") != now["store"]:
             changed.append("store")  # without a store every epoch has its own draw
@@ -212,6 +223,10 @@ class RunFolder:
 
 def open_run(path: Path) -> RunFolder:
     """Return the run at `path`; refused if there is none, or if a newer version made it."""
+    if is_hub_model(path):
+        raise UserError(
+            f"{path}: a model on the hub is not a run, which this needs; predict, serve, export and aevlp.load take one"
+        )
     run = RunFolder(path)
     if not run.config.is_file():
         raise UserError(f"{path}: not a run folder (no config.yaml); train one with aevlp train DATA --out {path}")
@@ -226,11 +241,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_options(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested mappings as key.subkey -> value."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+        flat.update(flat_options(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
     return flat
 
 
