@@ -22,6 +22,7 @@ from aevlp.core.locks import hold_folder
 from aevlp.data.images import pixels_of
 from aevlp.inference import export
 from aevlp.inference.export import export_onnx, usage
+from aevlp.inference.model_location import ModelLocation, locate_model
 from aevlp.models.classifier import Classifier, build_classifier
 from aevlp.models.heads import HEADS
 from aevlp.models.image_settings import ImageSettings
@@ -96,7 +97,7 @@ def onnx_says(file, pixels):
 def exported(tmp_path_factory):
     """A run and its file, for tests that only look."""
     run = write_run(tmp_path_factory.mktemp("exported") / "run", method="gr")
-    return run, export_onnx(run, run.path / "model.onnx")
+    return run, export_onnx(locate_model(run.path), run.path / "model.onnx")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def program(exported):
 )
 def test_a_file_says_what_pytorch_says_whatever_the_batch(kind, method, tmp_path):
     run = write_run(tmp_path / "run", kind, method)
-    done = export_onnx(run, tmp_path / "model.onnx")
+    done = export_onnx(locate_model(run.path), tmp_path / "model.onnx")
     assert 0 <= done.difference <= 1e-4
     for count in (1, 2, 11):
         pixels = pictures(count, seed=count)
@@ -205,7 +206,7 @@ def without_torch(code, file, folder):
 def test_without_thresholds_the_file_has_none_and_that_is_said(tmp_path, caplog):
     run = write_run(tmp_path / "run", thresholds=False)
     caplog.set_level("INFO", "aevlp")
-    done = export_onnx(run, tmp_path / "model.onnx")
+    done = export_onnx(locate_model(run.path), tmp_path / "model.onnx")
     assert f"no thresholds yet, so the file has none; aevlp thresholds {run.path} DATA makes them" in caplog.text
     assert not done.has_thresholds
     assert "thresholds" not in onnxruntime.InferenceSession(done.file).get_modelmeta().custom_metadata_map
@@ -214,7 +215,7 @@ def test_without_thresholds_the_file_has_none_and_that_is_said(tmp_path, caplog)
 def test_weights_that_are_too_large_for_one_file_are_beside_it(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run")
     monkeypatch.setattr(export, "ONE_FILE", 1000)
-    done = export_onnx(run, tmp_path / "out" / "big.onnx")
+    done = export_onnx(locate_model(run.path), tmp_path / "out" / "big.onnx")
     assert done.weights == tmp_path / "out" / "big.onnx.data"
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"big.onnx", "big.onnx.data"}
     (tmp_path / "out").rename(tmp_path / "elsewhere")
@@ -237,7 +238,7 @@ def test_a_file_that_says_something_else_is_not_written(change, exported, progra
     monkeypatch.setattr(export, "_program", lambda *_: program)
     monkeypatch.setattr(export, "_save", save_wrongly)
     with pytest.raises(UserError, match=r"differs from PyTorch's by .* \(at most 1e-04 is allowed\), so nothing was written"):
-        export_onnx(exported[0], tmp_path / "out" / "model.onnx")
+        export_onnx(locate_model(exported[0].path), tmp_path / "out" / "model.onnx")
     assert [*(tmp_path / "out").iterdir()] == []
 
 
@@ -249,7 +250,7 @@ def test_a_full_disk_leaves_nothing(exported, program, tmp_path, monkeypatch):
     monkeypatch.setattr(export, "_program", lambda *_: program)
     monkeypatch.setattr(export, "_save", full)
     with pytest.raises(UserError, match=r"model.onnx: the disk is full"):
-        export_onnx(exported[0], tmp_path / "out" / "model.onnx")
+        export_onnx(locate_model(exported[0].path), tmp_path / "out" / "model.onnx")
     assert [*(tmp_path / "out").iterdir()] == []
 
 
@@ -266,8 +267,9 @@ def test_a_network_that_cannot_be_exported_is_refused_in_one_line(exported, tmp_
     classifier = Classifier(Undecided(), ImageSettings(8, (0.5,) * 3, (0.5,) * 3))
     classifier.network.config = transformers.ResNetConfig(num_labels=3)
     monkeypatch.setattr(export, "load_classifier", lambda folder: classifier)
+    without_thresholds = ModelLocation(exported[0].path, exported[0].model, None)
     with pytest.raises(UserError, match="torch cannot export a Undecided to ONNX") as refusal:
-        export_onnx(RunFolder(exported[0].path / "without thresholds"), tmp_path / "model.onnx")
+        export_onnx(without_thresholds, tmp_path / "model.onnx")
     assert "\n" not in str(refusal.value)
     assert [*tmp_path.iterdir()] == []
 
@@ -279,6 +281,6 @@ def test_what_killed_exports_left_is_removed(tmp_path):
     living.mkdir()
     hold = hold_folder(living)
     assert hold is not None
-    export_onnx(run, tmp_path / "model.onnx")
+    export_onnx(locate_model(run.path), tmp_path / "model.onnx")
     assert (killed.exists(), living.exists()) == (False, True)
     hold.release()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import ViTConfig, ViTModel
 
 from aevlp.core.errors import UserError
 from aevlp.models.teacher import load_teacher
@@ -36,6 +37,11 @@ def changed(**members): return lambda: type("Changed", (Own,), members)()
 
 text_size, short_mean, zero_std = changed(image_size="8"), changed(mean=(0.5,)), changed(std=(1, 0, 1))
 no_function, no_name = changed(encode_texts=None), changed(fingerprint="")
+def loads():
+    from transformers import ViTModel
+    own = Own()
+    own.model = ViTModel.from_pretrained("vit")
+    return own
 def fails(): raise RuntimeError("first line\\nsecond line")
 """
 
@@ -53,6 +59,15 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_teacher_of_ones_own_is_made_and_moved(plugin: str):
     teacher: Any = load_teacher(f"{plugin}:Own", CPU)
     assert (teacher.image_size, teacher.fingerprint, teacher.device) == (8, "own-1", CPU)
+
+
+def test_what_transformers_prints_while_a_teacher_of_ones_own_is_made_is_kept_away(plugin: str, capsys):
+    small = ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, image_size=8, patch_size=4)
+    ViTModel(small).save_pretrained("vit")
+    capsys.readouterr()
+    teacher: Any = load_teacher(f"{plugin}:loads", CPU)
+    assert sum(parameter.numel() for parameter in teacher.model.parameters()) > 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_module_of_ones_own_is_frozen(plugin: str):

@@ -322,7 +322,7 @@ def test_without_network_one_attempt_and_three_ways_out(cache: Path, monkeypatch
 def test_a_hub_that_never_answers_is_not_waited_for(cache: Path, monkeypatch: pytest.MonkeyPatch):
     release = threading.Event()
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *args, **kwargs: release.wait())
-    monkeypatch.setattr(checkpoints, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr("aevlp.models.hub.PROBE_SECONDS", 0.05)
     with pytest.raises(UserError, match="TimeoutError") as caught:
         teacher("owner/model")
     release.set()

@@ -16,7 +16,7 @@ from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.files import FULL, cannot_write
 from aevlp.core.options import COMPLETING, Parser
 from aevlp.core.processes import end_with_launcher, is_first_process, lost_process, shut_down_processes
-from aevlp.core.tables import show
+from aevlp.core.tables import named_lines, show
 
 log = logging.getLogger("aevlp")
 WAIT = 10.0  # seconds
@@ -41,6 +41,7 @@ COMMANDS = {
     "thresholds": "Fit a run's thresholds again, for another aim or on other images.",
     "report": "Write the page about a finished run, report.html, again.",
     "export": "Write a trained model as an ONNX file, which runs without torch or aevlp.",
+    "push": "Upload a trained model to the Hugging Face hub: its folder, card, thresholds and report; private by default.",
     "serve": "Serve a trained model: a page to drop images on, and a JSON interface.",
     "bench": "Measure the speed of every part, as a ratio to the fastest it could be, both timed side by side.",
     "doctor": "Check this machine: devices, precisions, determinism, resuming and speed, as a table for a bug report.",
@@ -53,7 +54,7 @@ GO_ON = {"demo", "score", "tune", "compare", "reproduce", "label"}
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
+    commands = named_lines(COMMANDS.items(), indent="  ")
     return (
         "aevlp: train a classifier that finds all the labels from images that carry only one each.\n\n"
         f"usage: aevlp COMMAND ...\n\n{commands}\n\n"

@@ -25,7 +25,7 @@ PATHS = (
 def predict(argv: Sequence[str]) -> None:
     """Label images with a trained model."""
     parser = Parser("predict", predict.__doc__ or "", "aevlp predict runs/first new-photos --out found.csv")
-    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run, or of a model alone")
+    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run or of a model alone, or hub:NAME")
     parser.add_argument("paths", nargs="+", metavar="PATH", help=PATHS)
     parser.add_argument(
         "--out", type=local_path, metavar="FILE", help="write a .csv or .jsonl (default: list on standard output)"

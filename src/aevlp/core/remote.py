@@ -26,6 +26,8 @@ else:
     from pathlib import PosixPath as _LocalPath
 
 SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/+")  # two letters at least: `C:` is a drive
+HUB = "hub:"
+"""Beginning of the name of a model on the Hugging Face hub, as in `hub:me/birds`."""
 READ_ONLY = "a remote address is only read"
 VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "mtime", "LastModified", "last_modified", "created")
 """Entries of a file's description, of which a file system has at least one if it can tell that a file has changed."""
@@ -47,6 +49,11 @@ def local_path(place: str | PathLike[str]) -> Path:
             f"{path}: {READ_ONLY}, and only as an image set, an image to predict or a store; give a path on this machine"
         )
     return path
+
+
+def is_hub_model(path: Path) -> bool:
+    """Return whether a path is the name of a model on the hub."""
+    return str(path).startswith(HUB)
 
 
 def joined(folder: Path, name: str) -> Path:

@@ -30,6 +30,7 @@ from aevlp.core.debug_log import to_debug_log
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import cannot_write
 from aevlp.core.locks import claim_folder, hold_folder
+from aevlp.inference.model_location import ModelLocation
 from aevlp.models.classifier import Classifier
 from aevlp.models.feature_classifier import FeatureClassifier
 from aevlp.models.model_folder import load_classifier
@@ -103,20 +104,22 @@ classes{size_too[0]} = json.loads(facts["classes"]){size_too[1]}
 {labels if has_thresholds else "print(dict(zip(classes, probabilities.tolist())))"}"""
 
 
-def export_onnx(run: RunFolder, out: Path) -> Exported:
-    """Write the run's model to `out`, in place of an older file, if its probabilities equal PyTorch's.
+def export_onnx(location: ModelLocation, out: Path) -> Exported:
+    """Write a trained model to `out`, in place of an older file, if its probabilities equal PyTorch's.
 
     Input `pixels` uint8 [N, S, S, 3], as `pixels_of` returns them, or `features` float32 [N, D] for a model that was trained on
     features; output `probabilities` float32 [N, C]; any N.
     """
-    classifier = load_classifier(run.model).eval()
+    classifier = load_classifier(location.model).eval()
     thresholds = None
-    if run.thresholds.is_file():
-        thresholds = read_thresholds(run.thresholds, classifier.classes)
+    if location.thresholds is not None:
+        thresholds = read_thresholds(location.thresholds, classifier.classes)
     else:
-        log.info("%s: no thresholds yet, so the file has none; aevlp thresholds %s DATA makes them", run.path, run.path)
+        log.info(
+            "%s: no thresholds yet, so the file has none; aevlp thresholds %s DATA makes them", location.given, location.given
+        )
     model = _Probabilities(classifier).eval()
-    log.info("exporting %s", run.model)
+    log.info("exporting %s", location.model)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(out)
@@ -124,14 +127,14 @@ def export_onnx(run: RunFolder, out: Path) -> Exported:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=out.parent) as folder:
             hold, part = hold_folder(Path(folder)), Path(folder) / out.name
             with _to_debug_log():
-                program = _program(model, run)
-                _describe(program, classifier, thresholds, read_recipe(run.config).get("method", ""))
+                program = _program(model, location)
+                _describe(program, classifier, thresholds, _method(location))
                 _save(program, part)
             log.info("comparing it with PyTorch")
             difference = _difference(model, part)
             if not difference <= TOLERANCE:  # also refuses NaN
                 raise UserError(
-                    f"{run.path}: the exported model differs from PyTorch's by {difference:.1e} in a probability (at most "
+                    f"{location.given}: the exported model differs from PyTorch's by {difference:.1e} in a probability (at most "
                     f"{TOLERANCE:.0e} is allowed), so nothing was written; another version of onnxruntime or torch may do better"
                 )
             weights = _move(part, out)
@@ -176,7 +179,13 @@ class _Probabilities(nn.Module):
         return logits.float().sigmoid()
 
 
-def _program(model: _Probabilities, run: RunFolder) -> ONNXProgram:
+def _method(location: ModelLocation) -> str:
+    """Return the method of the run that a model is in; nothing if it was copied out of one."""
+    config = RunFolder(location.model.parent).config
+    return str(read_recipe(config).get("method", "")) if config.is_file() else ""
+
+
+def _program(model: _Probabilities, location: ModelLocation) -> ONNXProgram:
     """Return the model as an ONNX graph, for batches of any size."""
     name, example = _example(model.classifier, 2, np.random.default_rng(0))  # a batch of 1 would fix the graph's batch size
     try:
@@ -194,7 +203,9 @@ def _program(model: _Probabilities, run: RunFolder) -> ONNXProgram:
         log.debug("export failed", exc_info=error)
         network = type(model.classifier.network).__name__
         why = one_line(error.__cause__ or error)
-        raise UserError(f"{run.path}: torch cannot export a {network} to ONNX ({why}); train with another --backbone") from error
+        raise UserError(
+            f"{location.given}: torch cannot export a {network} to ONNX ({why}); train with another --backbone"
+        ) from error
     assert program is not None
     return program
 

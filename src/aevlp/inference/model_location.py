@@ -1,10 +1,11 @@
-"""The location of a trained model: in a run folder, or in a model folder that was copied out of one."""
+"""The location of a trained model: in a run folder, in a model folder that was copied out of one, or on the hub."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aevlp.core.errors import UserError
+from aevlp.core.remote import HUB, is_hub_model
 from aevlp.training.run_folder import RunFolder, open_run
 
 
@@ -21,7 +22,12 @@ class ModelLocation:
 
 
 def locate_model(path: Path) -> ModelLocation:
-    """Find the model in a run folder or in a model folder; refuse any other path, and one made by a newer version."""
+    """Find the model in a run folder, in a model folder or on the hub; refuse any other path, and one made by a newer version."""
+    if is_hub_model(path):
+        from aevlp.models.hub import fetch_model
+
+        model = fetch_model(str(path).removeprefix(HUB))
+        return ModelLocation(path, model, thresholds if (thresholds := model / "thresholds.json").is_file() else None)
     if path.name == RunFolder(path).model.name and RunFolder(path.parent).config.is_file():
         run, model = open_run(path.parent), path
     elif (path / "config.json").is_file() and not RunFolder(path).config.is_file():

@@ -267,7 +267,7 @@ def load(
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     precision: Literal["fp32", "bf16", "fp16"] = "fp32",
 ) -> TrainedModel:
-    """Load the trained model in a run folder, or in a model folder that was copied out of one."""
+    """Load the trained model in a run folder, in a model folder that was copied out of one, or on the hub (`hub:OWNER/NAME`)."""
     return TrainedModel(locate_model(Path(run)), device=_device(device, precision), precision=precision)
 
 

@@ -3,9 +3,7 @@
 import hashlib
 import logging
 import re
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +11,15 @@ from pathlib import Path
 from huggingface_hub import HfApi, constants, snapshot_download
 from huggingface_hub import errors as hub_errors
 from huggingface_hub.file_download import repo_folder_name
-from huggingface_hub.hf_api import ModelInfo
 from transformers.utils import logging as transformers_logging
 
 from aevlp.core.debug_log import to_debug_log
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import read_json
+from aevlp.models import hub
 from aevlp.models.image_settings import PROCESSOR_FILES
 from aevlp.models.safe_loading import foreign_code
 
-PROBE_SECONDS = 5.0
 WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
 LOADERS = {"teacher": "AutoModel", "backbone": "AutoModelForImageClassification"}
 CONVERTER, CONVERSION = "SFconvertbot", "Adding `safetensors` variant of this model"
@@ -231,18 +228,6 @@ def _cached_proposals(name: str) -> Iterator[Path]:
 
 
 def _files(name: str, revision: str | None = None) -> list[str]:
-    """Return the names of a model's files on the hub, requested once; an error after PROBE_SECONDS.
-
-    The request's own time limit applies to each address of the host, and not to the name lookup. Where packets are dropped
-    rather than refused that adds up to minutes, hence the thread.
-    """
-    answer: Future[ModelInfo] = Future()
-
-    def ask() -> None:
-        try:
-            answer.set_result(HfApi().model_info(name, revision=revision, timeout=PROBE_SECONDS))
-        except Exception as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=ask, daemon=True).start()  # an executor would wait for it at exit
-    return [sibling.rfilename for sibling in answer.result(timeout=PROBE_SECONDS).siblings or []]
+    """Return the names of a model's files on the hub, requested once; an error after a few seconds."""
+    info = hub.within_seconds(lambda: HfApi().model_info(name, revision=revision, timeout=hub.PROBE_SECONDS))
+    return [sibling.rfilename for sibling in info.siblings or []]

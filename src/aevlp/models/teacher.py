@@ -254,7 +254,8 @@ def _plugin(name: str, device: torch.device) -> Teacher:
         factory: Any = importlib.import_module(module_name)
         for part in factory_name.split("."):
             factory = getattr(factory, part)
-        teacher = factory()
+        with quiet_loading():
+            teacher = factory()
         if callable(getattr(teacher, "to", None)):
             moved = teacher.to(device)
             teacher = teacher if moved is None else moved
