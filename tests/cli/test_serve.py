@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -99,7 +100,7 @@ def test_who_is_told_to_end_while_the_model_is_loaded_has_not_failed(run, tmp_pa
 
 def test_a_proxy_may_keep_its_own_name(capsys, run, monkeypatch):
     seen = []
-    monkeypatch.setattr("aevlp.inference.serve.app.make_app", lambda service, info, hosts: seen.append(hosts))
+    monkeypatch.setattr("aevlp.inference.serve.app.make_app", lambda service, info, hosts, store: seen.append(hosts))
     monkeypatch.setattr("aevlp.inference.serve.app.serve_until_stopped", lambda app, listener: None)
     for words in ([], ["--public-host", "Labels.Example.org"]):
         assert aevlp(capsys, "serve", run, "--port", 0, "--device", "cpu", *words).code == 0
@@ -111,6 +112,41 @@ def test_a_port_in_use_is_refused(capsys, run):
         port = taken.getsockname()[1]
         message = refused(capsys, "serve", run, "--port", port)
     assert message == f"--port {port}: in use by another program; choose another, or 0 for any free one"
+
+
+def test_training_and_merge_read_the_corrections(capsys, run, world, plain, tmp_path):
+    data = shutil.copytree(world, tmp_path / "world")
+    kept = data / "images" / "kept.sqlite"  # beside the images, whose names are then those of their files
+    names = ["000.png", "001.png"]
+    process = start("serve", run, "--port", 0, "--device", "cpu", "--answers", kept)
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"corrections go to {kept}\n"
+        url = process.stderr.readline().split(" at ")[1].split()[0]
+        body = {"corrections": [{"image": names[0], "present": ["red"]}, {"image": names[1], "absent": ["blue"]}]}
+        said = ask(f"{url}/api/answers", "POST", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        assert (said.status, said.json) == (200, {"kept": 2})
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert aevlp(capsys, "merge", data, kept, "--out", tmp_path / "merged.jsonl").code == 0
+    records = {record["image"].split("/")[-1]: record for record in map(json.loads, (tmp_path / "merged.jsonl").open())}
+    assert "red" in records[names[0]]["accepted"]
+    assert records[names[1]]["negatives"] == ["blue"]
+    words = [*plain, "--method", "an", "--answers", kept, "--report", "false"]
+    trained = aevlp(capsys, "train", data, "--out", tmp_path / "again", *words)
+    assert trained.code == 0
+    assert f"answers of people: 2, from {kept}\n" in trained.err
+    assert json.loads((tmp_path / "again" / "result.json").read_text())["answers"]["accepted"] == 1
+
+
+def test_a_file_of_answers_that_is_none_is_refused(capsys, run, tmp_path):
+    (tmp_path / "notes.txt").write_text("these are no answers, but a text that is long enough to be taken for a database")
+    message = refused(capsys, "serve", run, "--port", 0, "--device", "cpu", "--answers", tmp_path / "notes.txt")
+    assert message.startswith(f"{tmp_path / 'notes.txt'}: cannot be used as a store of answers (file is not a database)")
+    assert (tmp_path / "notes.txt").read_text().startswith("these are")
+    message = refused(capsys, "serve", run, "--port", 0, "--device", "cpu", "--answers", tmp_path / "no" / "answers.sqlite")
+    assert "cannot be used as a store of answers (unable to open database file)" in message
 
 
 def test_a_model_of_features_is_refused(capsys, world, tmp_path):

@@ -18,7 +18,7 @@ PACKAGES = {"fastapi": "fastapi", "uvicorn": "uvicorn", "python_multipart": "pyt
 def serve(argv: Sequence[str]) -> None:
     """Serve a trained model: a page to drop images on, and a JSON interface."""
     parser = Parser("serve", serve.__doc__ or "", "aevlp serve runs/first")
-    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run, or of a model alone")
+    parser.add_argument("run", type=local_path, metavar="RUN", help="folder of a trained run or of a model alone, or hub:NAME")
     for option in [*options_of("", ServeOptions), *options_of("", EngineOptions)]:
         parser.add_option(option)
     given = parser.read(argv)

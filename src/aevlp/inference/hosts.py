@@ -29,6 +29,22 @@ def refused_host(headers: Headers, hosts: Hosts) -> Response | None:
     return JSONResponse({"detail": "this server is not reached by that name; use the address that it printed"}, 403)
 
 
+def is_from_elsewhere(headers: Headers) -> bool:
+    """Return whether a browser sends a request for a page of another server."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site == "same-origin":  # no page can forge it; behind a proxy, the host may be another one than the page's
+        return False
+    return site == "cross-site" or (origin is not None and _place(origin) != headers.get("host", ""))
+
+
+def _place(origin: str) -> str | None:
+    """Return the host and port of a page's address; None if it is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
 class HostGuard:
     """Answers requests under another name before anything reads them."""
 

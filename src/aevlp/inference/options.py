@@ -62,6 +62,8 @@ class ServeOptions(Options):
     """Name that a reverse proxy is reached by, if it passes that name on; null: only the names of this machine are answered."""
     workers: Annotated[int, AtLeast(1)] = 2
     """Threads that read images."""
+    answers: str | None = None
+    """File of answers (.sqlite) that takes the corrections made on the page; null: the page saves them as such a file."""
 
 
 @dataclass(frozen=True)

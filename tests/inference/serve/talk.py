@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from aevlp.data.answers import AnswerStore
 from aevlp.inference.model_location import locate_model
 from aevlp.inference.predictor import load
 from aevlp.inference.serve.app import make_app
@@ -65,11 +66,13 @@ def send_paths(url: str, paths: list[Path], query: str = "") -> Response:
 
 
 @contextmanager
-def served(run: Path, *, megabytes: int = 1, model=None):
-    """The address of a server of a run; `model` stands in for the run's."""
+def served(run: Path, *, megabytes: int = 1, model=None, answers: Path | None = None):
+    """The address of a server of a run; `model` stands in for the run's, `answers` is its file of answers."""
     real = load(run, device="cpu")
     service = Service(model or real, workers=2, cores=2)
-    app = make_app(service, model_info(locate_model(run), real, megabytes))
+    app = make_app(
+        service, model_info(locate_model(run), real, megabytes), store=None if answers is None else AnswerStore(answers)
+    )
     with listening_socket("127.0.0.1", 0) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
         thread = threading.Thread(target=server.run, args=([listener],))

@@ -1,4 +1,5 @@
 import http.client
+import json
 import re
 import tempfile
 import threading
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from PIL import Image
 
 from aevlp import __version__
@@ -245,7 +247,18 @@ def test_who_breaks_off_does_no_harm(url, images, caplog):
 
 def test_the_interface_is_described(url):
     described = ask(f"{url}/openapi.json").json
-    assert set(described["paths"]) == {"/health", "/api/model", "/api/predict"}
+    assert set(described["paths"]) == {"/health", "/api/model", "/api/predict", "/api/answers", "/api/answers/file"}
+    for path in ("/api/answers", "/api/answers/file"):
+        operation = described["paths"][path]["post"]
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        Draft202012Validator.check_schema(schema)
+        validator = Draft202012Validator(schema)
+        assert validator.is_valid({"corrections": [{"image": "a.jpg", "present": ["red"], "complete": True}]})
+        assert not validator.is_valid({"corrections": [{"image": "a.jpg", "labels": ["red"]}]})
+        assert {"200", "400", "403", "408", "413", "415", "422", "503"} <= set(operation["responses"])
+    assert list(described["paths"]["/api/answers/file"]["post"]["responses"]["200"]["content"]) == ["application/vnd.sqlite3"]
+    references = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(described)))
+    assert references == set(described["components"]["schemas"])
     body = described["paths"]["/api/predict"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
     assert body["properties"]["files"]["items"]["format"] == "binary"
     assert "probabilities" in described["components"]["schemas"]["ImagePrediction"]["properties"]

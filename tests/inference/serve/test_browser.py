@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browsing import complaints, requests
+from aevlp.data.annotations import COMPLETE
+from aevlp.data.answers import ACCEPTED, REJECTED, AnswerStore
+from aevlp.data.load import DataOptions, read_answered
+from tests.browsing import complaints, requests, violations
 from tests.inference.serve.talk import send_paths, served
-from tests.trained_runs import CALIBRATION, write_run
+from tests.trained_runs import CALIBRATION, CLASSES, write_run
 
 DONE = re.compile(r"^\d+ of \d+ images? done(, \d+ failed)?$")  # without the dots that stand for images still waiting
 
@@ -106,6 +109,84 @@ def test_images_are_dropped_and_pasted(open_page, url, dropped):
     )
     expect(page.locator("#status")).to_have_text("1 of 1 image done")
     assert complaints(page) == []
+
+
+def test_corrections_are_sent_and_training_reads_them(open_page, run, world, images, tmp_path):
+    """The file lies beside the images, so that their names are those of the set."""
+    path = tmp_path / "images" / "answers.sqlite"
+    path.parent.mkdir()
+    for image in images[:2]:
+        shutil.copy(image, path.parent / image.name)
+    with served(run, answers=path) as url:
+        page = open_page(url)
+        choose(page, images[:2])
+        expect(page.locator("#send")).to_be_disabled()
+        first, second = page.locator(".results > li").all()
+        given = first.locator(".given .name").all_text_contents()
+        first.get_by_role("checkbox", name=given[0], exact=True).uncheck()
+        expect(first.locator(".given .edited .name")).to_have_text(given[0])  # it stays in sight
+        others = [name for name in CLASSES if name not in second.locator(".given .name").all_text_contents()]
+        second.get_by_role("combobox").fill(others[0].upper())
+        second.get_by_role("combobox").press("Enter")
+        expect(second.get_by_role("checkbox", name=others[0], exact=True)).to_be_checked()
+        second.get_by_role("combobox").fill("zebra")
+        second.get_by_role("combobox").press("Enter")
+        expect(second.locator(".add .wrong")).to_have_text(" no class \u201czebra\u201d")
+        page.locator("#who").fill("anna")
+        page.locator("#send").click()
+        expect(page.locator("#sent")).to_have_text("2 images: sent and kept.")
+        expect(page.locator("#send")).to_be_disabled()
+        assert complaints(page) == []
+    expected = [(images[0].name, given[0], REJECTED, "anna"), (images[1].name, others[0], ACCEPTED, "anna")]
+    assert [(each.image, each.label, each.value, each.who) for each in AnswerStore(path).current()] == expected
+
+    labels = "".join(f"{image.name},{name}\n" for image, name in zip(images[:2], CLASSES, strict=False))
+    (path.parent / "labels.csv").write_text(f"image,labels\n{labels}")
+    (path.parent / "classes.txt").write_text("\n".join(CLASSES))
+    table = read_answered(path.parent, DataOptions())
+    found = {(table.names[row], table.classes[column]): table.labels[row, column] for row, column in table.annotations.answers}
+    assert found == {(name, label): value for name, label, value, _ in expected}
+
+
+def test_without_a_file_of_answers_corrections_are_saved_as_one(open_page, url, images, tmp_path):
+    page = open_page(url)
+    choose(page, images[:1])
+    page.locator(".whole input").check()
+    given = labels(page)
+    with page.expect_download() as download:
+        page.locator("#send").click()
+    assert download.value.suggested_filename == "answers.sqlite"
+    shutil.copy(download.value.path(), tmp_path / "answers.sqlite")
+    found = {each.label: each.value for each in AnswerStore(tmp_path / "answers.sqlite").current()}
+    assert found == {**dict.fromkeys(given, ACCEPTED), COMPLETE: ACCEPTED}
+    expect(page.locator(".kept")).to_have_text("Saved.")
+
+
+def test_one_slider_moves_all_thresholds(open_page, url, images):
+    page = open_page(url)
+    choose(page, images[:3])
+    fitted = labels(page)
+    slider = page.get_by_role("slider", name="Thresholds")
+    slider.fill("4")
+    expect(page.locator("#shift-value")).to_have_text("+4.0")
+    few = page.locator(".results .given .name").count()
+    slider.fill("-4")
+    many = page.locator(".results .given .name").count()
+    assert few < len(fitted) < many
+    page.locator("#shift-reset").click()
+    assert labels(page) == fitted
+    expect(page.locator("#shift-value")).to_have_text("as fitted")
+    expect(slider).to_be_focused()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_violation(open_page, url, images, axe, dark):
+    page = open_page(url, dark=dark)
+    choose(page, images[:2])
+    page.locator(".results summary").first.click()
+    page.locator(".results .given input").first.uncheck()
+    page.evaluate(axe)
+    violations(page, "serve")
 
 
 @pytest.mark.parametrize("width", [390, 320])

@@ -5,13 +5,13 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aevlp.inference.hosts import LOOPBACK, Hosts, refused_host
+from aevlp.inference.hosts import LOOPBACK, Hosts, is_from_elsewhere, refused_host
 
 MOST_BYTES = 64_000  # of a request's body
 BODY_SECONDS = 10.0  # that a body may take
@@ -52,8 +52,7 @@ class Guard:
             return answer
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused(405, "only GET and POST are answered")
-        origin = headers.get("origin")
-        if (origin is not None and _place(origin) != headers.get("host", "")) or headers.get("sec-fetch-site") == "cross-site":
+        if is_from_elsewhere(headers):
             return _refused(403, "another page may not use this server")
         if self.access.token is not None and (answer := self._without_token(scope, headers)) is not None:
             return answer
@@ -73,14 +72,6 @@ class Guard:
     def _is_token(self, offered: Iterable[str]) -> bool:
         expected = (self.access.token or "").encode()
         return any(secrets.compare_digest(each.encode("utf-8", "replace"), expected) for each in offered)
-
-
-def _place(origin: str) -> str | None:
-    """Return the host and port of a page's address; None if it is no address."""
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
 
 
 def _cookies(headers: Headers) -> list[str]:

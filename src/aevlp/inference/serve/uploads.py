@@ -93,7 +93,7 @@ async def read_uploads(request: Request, limits: Limits, take: Callable[[int], N
     received = 0
     try:
         form = _Form(options[b"boundary"], limits)
-        async for piece in _in_time(request.stream()):
+        async for piece in in_time(request.stream()):
             received += len(piece)
             if received > most:
                 raise too_large
@@ -105,7 +105,7 @@ async def read_uploads(request: Request, limits: Limits, take: Callable[[int], N
     return form.files()
 
 
-async def _in_time(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def in_time(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the pieces of a body; refuse one that stalls, or that comes more slowly than anybody's line."""
     started, received = time.monotonic(), 0
     while True:
