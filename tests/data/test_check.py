@@ -161,7 +161,7 @@ def test_long_lists_are_cut() -> None:
     assert "20.png:" not in text
     assert "  a4.png = b4.png\n  ... and 3 more\n" in text
     assert "a5.png" not in text
-    classes = [line.split()[0] for line in text.splitlines() if line.startswith(("  class", "  ... "))][:21]
+    classes = [line.split()[0] for line in text.splitlines() if line.startswith(("  class", "  ..."))][:21]
     assert classes == [f"class{i}" for i in range(29, 19, -1)] + ["..."] + [f"class{i}" for i in range(9, -1, -1)]
 
 

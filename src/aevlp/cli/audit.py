@@ -91,7 +91,7 @@ def _band_table(bands: Sequence[Band]) -> Table:
     for name in ("confidence", "proposed", "audited", "right"):
         table.add_column(name, justify="left" if name == "confidence" else "right")
     for band in bands:
-        share = f"{band.right} ({100 * band.right / band.audited:.0f} %)" if band.audited else "-"
+        share = f"{band.right} ({band.right / band.audited:.2f})" if band.audited else "-"
         table.add_row(f"{band.low:.1f} to {band.high:.1f}", str(band.proposed), str(band.audited), share)
     return table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from aevlp.cli.arguments import swept
-from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, results_table
+from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, results_table, sweep_verdict
 from aevlp.core.errors import UserError, first_few
 from aevlp.core.options import AtLeast, Options, Parser, options_of
 from aevlp.core.remote import local_path, location
@@ -54,6 +54,7 @@ def compare(argv: Sequence[str]) -> None:
 def print_outcomes(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], out: Path, *, title: str, caption: str) -> None:
     """Print the table of a sweep whose runs are in `out`, and its warnings; exit with an error if a training failed."""
     show(results_table(sweep, outcomes, title=title, caption=caption))
+    show(sweep_verdict(outcomes))
     done = [(trial, outcome) for trial, outcome in outcomes if not isinstance(outcome, Failure)]
     if warned := [trial.name for trial, outcome in done if outcome.get("warnings")]:
         show(f"warning: there are warnings about {first_few(warned, 5)}; result.json of each has the text")

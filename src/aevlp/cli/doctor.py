@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from aevlp.cli.arguments import options_from
 from aevlp.core.options import Parser, options_of
 from aevlp.core.processes import EngineOptions
-from aevlp.core.tables import show
+from aevlp.core.tables import named_lines, show
 from aevlp.experiments.doctor.checks import CHECKS
 from aevlp.experiments.doctor.run import checks_named, examine, table
 
@@ -21,8 +21,7 @@ def doctor(argv: Sequence[str]) -> None:
             parser.add_option(option)
     given = parser.read(argv)
     if given.list:
-        width = max(map(len, CHECKS))
-        show("\n".join(f"{name:<{width}}  {check.summary} ({', '.join(check.devices)})" for name, check in CHECKS.items()))
+        show(named_lines((name, f"{check.summary} ({', '.join(check.devices)})") for name, check in CHECKS.items()))
         return
     findings = list(examine(checks_named(given.only), options_from(given, EngineOptions).device))
     show(table(findings))

@@ -21,6 +21,7 @@ from aevlp.config.methods import find_method
 from aevlp.config.recipe import read_recipe, recipe_file
 from aevlp.config.run_options import options_for
 from aevlp.core.options import show_value
+from aevlp.core.paired import FEWEST, SeedValues, no_claim, paired_difference
 
 FIGURES = ("precision", "recall", "accumulated_precision", "accumulated_recall")
 MEASURED = ("mAP", "mAP_present", "val_mAP", "best_epoch", "epochs")
@@ -28,6 +29,7 @@ VALUES = (*MEASURED, *(f"pseudo_{figure}" for figure in FIGURES), "images_per_se
 COLUMNS = ("seed", *VALUES, "run")
 """Columns of the CSV after the method and the varied options, one of which may be `precision`."""
 NOTHING = "-"  # a cell without a value
+MOST_TIES = 5  # that a sentence names
 LONGEST = 200  # characters of a name; file systems take 255 bytes
 
 
@@ -204,3 +206,49 @@ def mean_and_spread(values: Iterable[float | None], digits: int = 2) -> str:
         return NOTHING
     spread = f" ± {statistics.stdev(known):.{digits}f}" if len(known) > 1 else ""
     return f"{statistics.mean(known):.{digits}f}{spread}"
+
+
+def lead(rivals: Mapping[str, SeedValues], what: str) -> str:
+    """Return in one sentence, without its full stop, which of the rivals leads, or ties; the best must come first."""
+    first, *others = rivals
+    shown = f"{first} has the highest {what}, {mean_and_spread(rivals[first].values())}"
+    if not others:
+        return f"{first} has a {what} of {mean_and_spread(rivals[first].values())}"
+    differences = {name: paired_difference(rivals[first], rivals[name]) for name in others}
+    nearest = differences[others[0]]
+    if nearest.seeds < FEWEST:
+        return f"{shown}, {nearest.mean:.2f} above {others[0]}; {no_claim(nearest.seeds)}"
+    basis = f"(difference by seed, over {nearest.seeds} seeds, ± its standard error)"
+    if tied := [name for name, difference in differences.items() if not difference.is_certain]:
+        names = [f"{name} ({differences[name]})" for name in tied[:MOST_TIES]]
+        more = f" and {len(tied) - MOST_TIES} more" if len(tied) > MOST_TIES else ""
+        return f"{shown}, in a tie with {', '.join(names)}{more} {basis}"
+    return f"{first} leads with a {what} of {mean_and_spread(rivals[first].values())}, {nearest} against {others[0]} {basis}"
+
+
+def sweep_verdict(outcomes: Sequence[tuple[Trial, Outcome]]) -> str:
+    """Return in one sentence which setting of a sweep leads; methods that train on complete labels do not compete."""
+    done = [(trial, outcome) for trial, outcome in outcomes if not isinstance(outcome, Failure)]
+    if not done:
+        return "No training of this sweep is finished."
+    key, split = ("mAP", "test") if any(outcome["mAP"] is not None for _, outcome in done) else ("val_mAP", "validation")
+    is_complete = key == "mAP" or all(outcome.get("val_labels", "complete") == "complete" for _, outcome in done)
+    what = f"{split} mAP{'' if is_complete else ' of observed labels'}"
+    values: dict[str, dict[int, float]] = {}
+    complete = set()
+    for trial, outcome in done:
+        name = setting_name(trial)
+        if outcome[key] is not None:
+            values.setdefault(name, {})[trial.seed] = float(outcome[key])
+            complete |= {name} if find_method(trial.method).needs_truth else set()
+    ranked = sorted(values, key=lambda name: -statistics.mean(values[name].values()))
+    rivals = [name for name in ranked if name not in complete] or ranked
+    text = lead({name: values[name] for name in rivals}, what)
+    if best := next((name for name in ranked if name not in rivals), None):
+        text += f"; with complete labels, {best} reaches {mean_and_spread(values[best].values())}"
+    return f"{text}."
+
+
+def setting_name(trial: Trial) -> str:
+    """Return the method of a training with the values of its varied options."""
+    return " ".join([trial.method, *(f"{key}={exact(value)}" for key, value in trial.varied.items())])

@@ -1,7 +1,6 @@
 """Check an image set: describe how it was understood, and list what is wrong with it."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from aevlp.core.errors import UserError, first_few
+from aevlp.core.tables import aligned
 from aevlp.data.annotations import State
 from aevlp.data.benchmarks import Benchmark, benchmark_of
 from aevlp.data.dataset import SPLITS, ImageTable, Labels, hold_out, labels_of, prepare, require_examples
@@ -214,7 +214,7 @@ def _split_lines(report: Report) -> list[str]:
         (split.name, f"{split.images:,}", cell(*split.positives), cell(*split.negatives), f"{split.unlabelled:,}")
         for split in report.splits
     ]
-    lines = _aligned(rows)
+    lines = aligned(rows)
     if report.held_out:
         lines.append(f"held out of train for validation: {report.held_out:,} images")
     return [*lines, *report.notes]
@@ -226,7 +226,7 @@ def _expected_lines(comparison: Comparison | None) -> list[str]:
     benchmark = comparison.benchmark
     rows = [(benchmark.title, "found", "expected")]
     rows += [(f"  {name}", found, expected) for name, found, expected in comparison.statistics]
-    lines = ["", *_aligned(rows), _verdict(comparison.differing)]
+    lines = ["", *aligned(rows), _verdict(comparison.differing)]
     return [*lines, f"note: {benchmark.remark}"] if benchmark.remark else lines
 
 
@@ -246,19 +246,10 @@ def _class_lines(report: Report) -> list[str]:
     rows = [(f"  {name}", f"{count:,}") for name, count in ranked]
     if len(rows) > 2 * MOST_CLASSES:
         rows = [*rows[:MOST_CLASSES], ("  ...", ""), *rows[-MOST_CLASSES:]]
-    lines = ["training examples per class, most frequent first", *_aligned(rows)]
+    lines = ["training examples per class, most frequent first", *aligned(rows)]
     if report.without_examples:
         without = report.without_examples
         lines.append(f"classes without an example to train on ({len(without)}): {first_few(without, MOST_CLASSES)}")
         if len(without) < len(report.classes):
             lines.append("  a teacher may speak for them; methods without one need --classes-without-examples drop")
     return lines
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return one line per row: the first column aligned to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]

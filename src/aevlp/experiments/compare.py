@@ -19,6 +19,7 @@ from typing import Any
 from accelerate import Accelerator
 
 from aevlp.config.sweep import Failure, Outcome, Sweep, Trial, csv_text, exact, is_results_csv
+from aevlp.config.trackers import require_trackers
 from aevlp.core.engine import gpu_count, make_accelerator
 from aevlp.core.errors import UserError, one_line
 from aevlp.core.files import write_text
@@ -134,7 +135,9 @@ def _finished(trial: Trial, out: Path) -> dict[str, Any] | None:
 
 
 def _check_data(waiting: Sequence[Trial], finished: Sequence[tuple[Trial, Mapping[str, Any]]], data: Path, out: Path) -> None:
-    """Refuse an image set that cannot be trained on, prompts or features of other images, and results of another set."""
+    """Refuse trackers that are not there, an unfit image set, prompts or features of other images, results of another set."""
+    for track in dict.fromkeys(trial.config.run.track for trial in waiting):
+        require_trackers(track)
     for model in dict.fromkeys(trial.config.model for trial in waiting):
         model.require_features()
     for options, store in dict.fromkeys((trial.config.data, trial.config.run.store) for trial in waiting):

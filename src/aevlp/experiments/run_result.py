@@ -6,7 +6,7 @@ from typing import Any
 
 from aevlp.inference.predictor import TrainedModel, load
 from aevlp.reports.evidence import read_evidence
-from aevlp.reports.pictures import SMALL, thumbnail
+from aevlp.reports.pictures import SIDE, thumbnail
 from aevlp.training.run_folder import RunFolder
 
 SAMPLES = 6  # images that a notebook shows
@@ -88,5 +88,5 @@ class RunResult(dict[str, Any]):
         """Return (image element, found label) of the first examples of the report whose files can still be read."""
         if not (file := RunFolder(self.folder).evidence).is_file():
             return []
-        shown = [(thumbnail(example.path, SMALL), example.label) for example in read_evidence(file).found.examples[:SAMPLES]]
+        shown = [(thumbnail(example.path, SIDE), example.label) for example in read_evidence(file).found.examples[:SAMPLES]]
         return [(f'<img src="{picture.uri}" alt="">', label) for picture, label in shown if picture.uri is not None]

@@ -18,6 +18,7 @@ from rich.table import Table
 from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
 from aevlp.core.processes import EngineOptions
+from aevlp.core.tables import named_lines
 from aevlp.experiments.bench.figures import FIGURES
 from aevlp.experiments.bench.measurement import Bench, Measurement, SpeedFigure
 
@@ -61,10 +62,9 @@ def _only_own_messages() -> Iterator[None]:
 
 def overview() -> str:
     """Return the figures with their summaries, a line each."""
-    width = max(map(len, FIGURES))
-    return "\n".join(
-        f"{figure.name:<{width}}  {figure.summary}{' (takes long: only when named with --only)' if figure.takes_long else ''}"
-        for _, figure in sorted(FIGURES.items())
+    long = " (takes long: only when named with --only)"
+    return named_lines(
+        (figure.name, figure.summary + (long if figure.takes_long else "")) for _, figure in sorted(FIGURES.items())
     )
 
 

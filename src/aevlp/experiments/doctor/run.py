@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rich.table import Table
+
 from aevlp.core.errors import UserError
 from aevlp.core.files import read_json
 from aevlp.core.processes import environment_of_job
-from aevlp.core.tables import markdown_table
+from aevlp.core.tables import terminal_or_markdown
 from aevlp.experiments.doctor.checks import ANSWER, CHECKS, SURVEY, Check, Step
 
 CHILD = ("-m", "aevlp.experiments.doctor.child")
@@ -95,8 +97,8 @@ def _step(step: Step, device: str, folder: Path, environment: Mapping[str, str])
     return False, f"ended with exit code {done.returncode}: {lines[-1] if lines else 'no message'}"
 
 
-def table(findings: Sequence[Finding]) -> str:
-    """Return a Markdown table with a line per finding."""
+def table(findings: Sequence[Finding]) -> Table | str:
+    """Return a table with a row per finding: for a terminal or, elsewhere, in Markdown."""
     words = {True: "passed", False: "failed", None: ""}
     rows = [(each.device, each.check, words[each.is_passed], " ".join(each.seen.split())) for each in findings]
-    return markdown_table(("device", "check", "result", "seen"), rows)
+    return terminal_or_markdown(("device", "check", "result", "seen"), rows)

@@ -39,7 +39,7 @@ def label_sheet(request: ReproduceRequest, trials: Sequence[Trial], data: Datase
     """Return the table; `column`: the paper's data set that `data` is."""
     if data.train.truth is None:
         raise UserError(
-            f"{data.train.root}: the labels of the training images are not known to be complete, so that the quality of "
+            f"{data.place}: the labels of the training images are not known to be complete, so that the quality of "
             "pseudo-labels cannot be measured; say --observe single for a set that is fully labelled"
         )
     outcomes = _outcomes(request, trials, data)
@@ -103,7 +103,7 @@ def _quality(trial: Trial, data: Dataset, accelerator: Accelerator) -> dict[str,
         log.info("seed %d: labels of epoch %d of %d", trial.seed, epoch, config.train.epochs)
     return {
         "options": _fixed_options(trial),
-        "data": str(data.train.root.resolve()),
+        "data": str(data.place.resolve()),
         "fingerprint": data_fingerprint(data),
         "epochs": epochs,
     }

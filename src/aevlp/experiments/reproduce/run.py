@@ -111,7 +111,7 @@ def mark_folder(request: ReproduceRequest, data: Dataset | None = None) -> None:
     if data is not None:
         if "fingerprint" in known:
             require_same_images(request.out, known, data)
-        mark |= {"data": str(data.train.root.resolve()), "fingerprint": data_fingerprint(data)}
+        mark |= {"data": str(data.place.resolve()), "fingerprint": data_fingerprint(data)}
     if is_first_process() and mark != known:
         write_json(file, mark)
 

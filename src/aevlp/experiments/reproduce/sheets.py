@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from aevlp.config.methods import find_method
 from aevlp.config.sweep import NOTHING, VALUES, Failure, Outcome, Trial, exact, mean_and_spread, values_of
 from aevlp.core.engine import make_accelerator
 from aevlp.core.errors import UserError
+from aevlp.core.paired import FEWEST, no_claim, paired_difference
 from aevlp.data.dataset import Dataset, Split
 from aevlp.experiments.reproduce import charts, paper
 from aevlp.experiments.reproduce.paper import Sets
@@ -68,6 +69,10 @@ class TrainedRow:
         """Return a figure of every finished training."""
         return [float(result[key]) for result in self.results]
 
+    def by_seed(self, key: str) -> dict[int, float]:
+        """Return a figure of every finished training by its seed."""
+        return {trial.seed: float(outcome[key]) for trial, outcome in self.trials if not isinstance(outcome, Failure)}
+
     def shown(self, key: str) -> str:
         """Return mean and standard deviation of a figure over the seeds, or the reason why there is none."""
         if self.planned.skipped:
@@ -110,7 +115,7 @@ def map_sheet(request: ReproduceRequest, rows: Sequence[TrainedRow], data: Datas
         ranked, remarks = _ranked(target, means, [column] if column else list(paper.TITLES))
         for heading, places in ranked.items():
             add(heading, [places.get(row.name, NOTHING) for row in rows])
-        notes += remarks + _gains(means, figures)
+        notes += remarks + _ties(rows, key) + _gains(means, figures)
     values = {row.name: row.all(key) for row in rows}
     label, title = f"{called}, %", request.chart_title
     if target.kind == "curve":
@@ -177,6 +182,18 @@ def _ranked(
     return {heading: {name: str(place) for name, place in each.items()} for heading, each in places.items()}, remarks
 
 
+def _ties(rows: Sequence[TrainedRow], key: str) -> list[str]:
+    """Return a note on neighbours in rank whose difference by seed is within its noise, or on too few seeds to tell."""
+    ranked = sorted((row for row in rows if row.results), key=lambda row: -statistics.mean(row.all(key)))
+    pairs = [(one, other, paired_difference(one.by_seed(key), other.by_seed(key))) for one, other in pairwise(ranked)]
+    if not pairs:
+        return []
+    if (seeds := min(difference.seeds for _, _, difference in pairs)) < FEWEST:
+        return [f"Of ranks and differences: {no_claim(seeds)}."]
+    tied = [f"`{one.name}` and `{other.name}` ({each})" for one, other, each in pairs if not each.is_certain]
+    return [f"Ties, by the difference per seed and its standard error: {', '.join(tied)}."] if tied else []
+
+
 def _gains(means: Mapping[str, float], figures: Mapping[str, float]) -> list[str]:
     """Return a note on the gain by the GPR loss with each source of labels that has both rows."""
     found = []
@@ -241,7 +258,7 @@ def training_seconds(request: ReproduceRequest, rows: Sequence[TrainedRow]) -> f
 def require_test(data: Dataset) -> Split:
     """Return the test split; refuse a data set without one."""
     if data.test is None:
-        raise UserError(f"{data.train.root}: has no test split, of which fig2 shows the probabilities; add one to it")
+        raise UserError(f"{data.place}: has no test split, of which fig2 shows the probabilities; add one to it")
     return data.test
 
 
