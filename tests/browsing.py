@@ -1,5 +1,6 @@
 """Pages in a browser: the Chromium that tests use, and what a page asked for and complained of."""
 
+import json
 import os
 import time
 
@@ -38,3 +39,11 @@ def wait_until(page: Page, script: str, argument: object = None) -> None:
     while not page.evaluate(script, argument):
         assert time.monotonic() < end, f"never true: {script}"
         page.wait_for_timeout(20)
+
+
+def violations(page: Page, where: str) -> None:
+    """Assert that axe, which the page must have loaded, finds nothing wrong."""
+    found = page.evaluate(
+        "axe.run().then((result) => result.violations.map((v) => [v.id, v.nodes.map((n) => n.html + n.failureSummary)]))"
+    )
+    assert found == [], f"{where}: {json.dumps(found, indent=1)}"

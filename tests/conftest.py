@@ -6,6 +6,8 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # tests run side by side; before torc
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Some virtual machines announce AMX and refuse its instructions, which ends a process that computes in bf16.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+# Processes of pytest-xdist have the width of a terminal, which tables would follow.
+os.environ.pop("COLUMNS", None)
 
 import pytest
 
@@ -76,6 +78,18 @@ def browser():
     expect.set_options(timeout=30_000)  # milliseconds; a busy machine is slow
     with launch_chromium(required_chromium()) as launched:
         yield launched
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core. Without it, the test skips; where a browser is required, it fails."""
+    file = os.environ.get("AEVLP_AXE")
+    if file and Path(file).is_file():
+        return Path(file).read_text()
+    reason = "axe-core is not there; npm install axe-core somewhere and name its axe.min.js with AEVLP_AXE"
+    if os.environ.get("CI") == "true" or os.environ.get("AEVLP_REQUIRE_BROWSER"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture

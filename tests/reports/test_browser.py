@@ -1,10 +1,12 @@
 """Reports in a browser, opened from disk."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from aevlp.reports.run_page import write_report
-from tests.browsing import complaints, requests
+from tests.browsing import complaints, requests, violations
 from tests.reports.made import evidence, picture, write_run
 
 CLASSES = ("10 apples", "9 boats", "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "élan")
@@ -67,6 +69,68 @@ def test_classes_can_be_picked_out_by_their_names(open_page, report):
     page = open_page(report)
     page.locator("input[data-filters]").press_sequentially("BOAT")
     expect(names(page)).to_have_text(["9 boats"])
+
+
+def cards(page):
+    return page.locator(".gallery > li:visible")
+
+
+def test_examples_can_be_filtered_by_class(open_page, report):
+    page = open_page(report)
+    total = cards(page).count()
+    page.locator("#found select").select_option("9 boats")
+    expect(page.locator("#mistakes select")).to_have_value("9 boats")  # one choice for the whole page
+    shown = cards(page).evaluate_all("(items) => items.map((item) => item.dataset.label)")
+    assert shown
+    assert set(shown) == {"9 boats"}
+    expect(page.locator("#found output")).to_have_text(f"{len(shown)} of {total} examples")
+    page.locator("#teacher select").select_option("")
+    expect(cards(page)).to_have_count(total)
+    assert complaints(page) == []
+
+
+def test_an_example_is_enlarged_by_the_keyboard(open_page, report):
+    page = open_page(report)
+    first = page.locator("#mistakes button.enlarge").first
+    first.press("Enter")
+    dialog = page.locator("#enlarged")
+    expect(dialog).to_be_visible()
+    expect(dialog.locator("img")).to_have_js_property("complete", True)
+    expect(dialog.locator("[data-part=path]")).to_have_text(re.compile(r"/images/one\.jpg$"))
+    expect(dialog.locator("[data-part=review]")).to_have_text(re.compile(r"^aevlp review \S+/run --class "))
+    expect(dialog).to_contain_text("aevlp label")
+    page.keyboard.press("ArrowRight")
+    expect(dialog.locator("[data-part=place]")).to_have_text(re.compile("^2 of "))
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    focused = page.evaluate("document.activeElement.closest('li') === document.querySelectorAll('.gallery > li')[1]")
+    assert focused  # where one was
+    page.locator("#teacher button.enlarge").first.press("Enter")
+    expect(dialog.locator("svg.tiles")).to_be_visible()
+    expect(dialog.locator("[data-part=review]")).to_have_text(re.compile(" --image /"))
+    assert complaints(page) == []
+
+
+def test_a_path_is_copied_or_at_least_marked(open_page, report):
+    page = open_page(report)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = cards(page).first.locator("button.copy")
+    button.click()
+    expect(cards(page).first.locator("[role=status]")).to_have_text("copied")
+    assert page.evaluate("navigator.clipboard.readText()").endswith("/images/one.jpg")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    button.click()
+    expect(cards(page).first.locator("[role=status]")).to_have_text("marked: copy it with Ctrl+C")
+    assert page.evaluate("getSelection().toString()").strip() == "one.jpg"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_violation(open_page, report, axe, dark):
+    page = open_page(report, dark=dark)
+    page.evaluate(axe)
+    violations(page, "report")
+    page.locator("#mistakes button.enlarge").first.click()
+    violations(page, "enlarged")
 
 
 @pytest.mark.parametrize("dark", [False, True])

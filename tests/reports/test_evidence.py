@@ -11,7 +11,6 @@ import torch
 from aevlp.core.errors import UserError
 from aevlp.damp.labels import scores
 from aevlp.damp.views import decode, plan_views
-from aevlp.data.dataset import Dataset
 from aevlp.reports import collect
 from aevlp.reports import evidence as module
 from aevlp.reports.collect import collect_evidence
@@ -140,7 +139,7 @@ def test_at_most_a_sample_of_the_training_images_is_predicted_again(untrained, t
 
 def test_without_truth_the_classifiers_doubts_choose_the_pseudo_labels(untrained, tmp_path):
     config, data, setup, accelerator = untrained(tmp_path / "store")
-    data = Dataset(data.classes, replace(data.train, truth=None), replace(data.val, truth=None), None)
+    data = replace(data, train=replace(data.train, truth=None), val=replace(data.val, truth=None), test=None)
     made, *_ = collected(config, data, setup, accelerator, data.val)
     assert (made.split, made.is_complete, made.reliability) == ("val", False, None)
     assert made.found.agreed is None

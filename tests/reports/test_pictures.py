@@ -3,38 +3,38 @@ import io
 
 from PIL import Image
 
-from aevlp.reports.pictures import LARGE, SMALL, canvas, shapes, shortened, thumbnail
+from aevlp.reports.pictures import SIDE, canvas, shapes, shortened, thumbnail
 from tests.reports.made import example, picture
 
 
 def test_a_thumbnail_is_a_small_jpeg(tmp_path):
-    made = thumbnail(str(picture(tmp_path / "a.jpg", (800, 200))), SMALL)
-    assert (made.width, made.height) == (SMALL, SMALL // 4)
+    made = thumbnail(str(picture(tmp_path / "a.jpg", (800, 200))), SIDE)
+    assert (made.width, made.height) == (SIDE, SIDE // 4)
     assert made.uri is not None
     head, _, content = made.uri.partition(",")
     assert head == "data:image/jpeg;base64"
     image = Image.open(io.BytesIO(base64.b64decode(content)))
-    assert (image.format, image.size, image.mode) == ("JPEG", (SMALL, SMALL // 4), "RGB")
+    assert (image.format, image.size, image.mode) == ("JPEG", (SIDE, SIDE // 4), "RGB")
     assert not image.getexif()
 
 
 def test_a_small_image_stays_small_and_is_drawn_large(tmp_path):
-    made = thumbnail(str(picture(tmp_path / "a.png", (20, 40))), SMALL)
+    made = thumbnail(str(picture(tmp_path / "a.png", (20, 40))), SIDE)
     assert (made.width, made.height) == (20, 40)
-    assert canvas(made) == (LARGE // 2, LARGE)
+    assert canvas(made) == (SIDE // 2, SIDE)
 
 
 def test_images_of_every_kind_have_one(tmp_path):
     for mode in ("1", "L", "LA", "P", "RGBA", "CMYK", "I;16"):
         path = tmp_path / f"{mode.replace(';', '')}.{'tiff' if mode == 'CMYK' else 'png'}"
         Image.new(mode, (30, 30)).save(path)
-        assert thumbnail(str(path), SMALL).uri, mode
+        assert thumbnail(str(path), SIDE).uri, mode
 
 
 def test_a_file_that_cannot_be_read_gives_the_reason(tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"no image")
-    assert thumbnail(str(tmp_path / "a.jpg"), SMALL).reason == "not an image, or of an unknown format"
-    assert thumbnail(str(tmp_path / "gone.jpg"), SMALL).reason == "no such file"
+    assert thumbnail(str(tmp_path / "a.jpg"), SIDE).reason == "not an image, or of an unknown format"
+    assert thumbnail(str(tmp_path / "gone.jpg"), SIDE).reason == "no such file"
 
 
 def test_there_is_room_for_what_is_written_in_a_tile(tmp_path):

@@ -145,11 +145,19 @@ def test_the_teachers_tiles_are_drawn_where_they_were(tmp_path, image):
     page = read(write_run(tmp_path / "run", evidence(CLASSES, image, shown=1, grid=2)))
     (drawing,) = page.all("svg", class_="tiles")
     assert drawing.attributes["viewbox"] == "0 0 400 300"
-    boxes = [[float(box.attributes[name]) for name in ("x", "y", "width", "height")] for box in drawing.all("rect")]
+    boxes = [
+        [float(box.attributes[name]) for name in ("x", "y", "width", "height")] for box in drawing.all("rect", class_="seen")
+    ]
     assert boxes == [[0, 0, 200, 150], [200, 0, 200, 150], [0, 150, 200, 150], [200, 150, 200, 150]]
     assert [title.text for title in drawing.all("title")] == [
         *("boat 0.750; apple 0.010", "car 0.750; apple 0.020", "dog 0.750; apple 0.030", "egg 0.750; apple 0.040")
     ]
+    plates = drawing.all("rect", class_="plate")
+    assert len(plates) == 4  # behind every text
+    for plate, text in zip(plates, drawing.all("text"), strict=True):
+        left, top, width, height = (float(plate.attributes[name]) for name in ("x", "y", "width", "height"))
+        assert left + width / 2 == pytest.approx(float(text.attributes["x"]), abs=0.2)
+        assert top < float(text.attributes["y"]) < top + height
     (best,) = drawing.all("g", class_="best")
     assert best.all("title")[0].text.startswith("egg")
 

@@ -53,8 +53,9 @@ def test_settings_are_ranked_by_the_mean_of_their_seeds(swept):
     value = rows(page)[1].all("data", data_key="mAP")[0].attributes["value"]
     assert float(value) == 70.5
     summary = page.all("p", class_="verdict")[0].text
-    assert (
-        summary == "aevlp leads with a test mAP of 70.50 ± 0.71, 8.50 above gr; with complete labels, full reaches 80.00 ± 0.00."
+    assert summary == (
+        "aevlp has the highest test mAP, 70.50 ± 0.71, 8.50 above gr; two seeds: no claim; "
+        "with complete labels, full reaches 80.00 ± 0.00."
     )
     assert page.all("h1")[0].text == "4 methods on photos"
     assert len(section(page, "charts").all("figure")) == 2
@@ -76,7 +77,7 @@ def test_every_run_has_a_link_to_its_own_report(swept):
     assert (file.parent / "an-train.learning_rate=0.2-0" / "report.html").is_file()
     heads = [head.text.strip() for head in section(page, "settings").all("thead")[0].all("th")]
     assert heads[:3] == ["method", "train.learning_rate", "seeds"]
-    assert "an train.learning_rate=0.2 leads" in page.text
+    assert "an train.learning_rate=0.2 has the highest" in page.text
     assert page.all("h1")[0].text == "2 settings on photos"
 
 
@@ -123,7 +124,7 @@ def test_classes_are_compared_the_most_different_first(swept, monkeypatch):
 
 def test_without_test_images_validation_counts(swept):
     page, _ = swept({"an": [1.0], "gr": [2.0]}, mAP=None, mAP_present=None, per_class_AP=None, labels=None, val_mAP=33.25)
-    assert "leads with a validation mAP of 33.25" in page.text
+    assert "has the highest validation mAP, 33.25" in page.text
     assert "Left out: classes are compared on test images, and there are none." in section(page, "classes").text
 
 

@@ -77,15 +77,14 @@ def probability_histogram(name: str, counts: Counts, thresholds: npt.NDArray[np.
 
 
 def precision_recall(name: str, curves: Sequence[Curve]) -> str:
-    """Draw precision over recall of a few classes, with a dot at each threshold."""
+    """Draw precision over recall of a few classes, in percent, with a dot at each threshold."""
 
     def draw(axes: Axes) -> None:
         for position, curve in enumerate(curves):
-            recall, precision = zip(*curve.points, strict=True)
-            axes.plot(recall, precision, **line(position), linewidth=1.6)
+            axes.plot(*(100 * np.array(curve.points)).T, **line(position), linewidth=1.6)
             if curve.chosen is not None:
-                axes.plot(*curve.chosen, "o", color=line(position)["color"], markersize=6)
-        axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.01), ylim=(0, 1.03))
+                axes.plot(*(100 * np.array(curve.chosen)), "o", color=line(position)["color"], markersize=6)
+        axes.set(xlabel="recall, %", ylabel="precision, %", xlim=(0, 101), ylim=(0, 103))
 
     return render_svg(name, draw)
 
@@ -100,7 +99,7 @@ def reliability(name: str, before: Reliability, after: Reliability | None) -> st
                 continue
             mean, share, cells = zip(*state.bins, strict=True)
             sizes = 6 + 90 * np.sqrt(np.array(cells) / max(cells))
-            axes.plot(mean, share, color=color, linestyle=dashes, label=f"{label}: error {100 * state.error:.1f} %")
+            axes.plot(mean, share, color=color, linestyle=dashes, label=f"{label}: error {state.error:.3f}")
             axes.scatter(mean, share, sizes, color=color, alpha=0.7, linewidth=0)
         axes.set(xlabel="probability", ylabel="share of positives", xlim=(0, 1), ylim=(0, 1.02))
         axes.legend(loc="upper left")

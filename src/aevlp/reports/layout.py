@@ -47,7 +47,10 @@ def _environment() -> Environment:
         loader=PackageLoader("aevlp.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     assert environment.loader is not None
-    script, style = (environment.loader.get_source(environment, name)[0] for name in ("sort.js", "style.css"))
+    sort, gallery, style = (
+        environment.loader.get_source(environment, name)[0] for name in ("sort.js", "gallery.js", "style.css")
+    )
+    script = f"{sort}\n{gallery}"
     digest = base64.b64encode(sha256(script.encode()).digest()).decode()
     environment.globals.update(script=Markup(script), script_digest=digest, style=Markup(style), swatch=swatch, unknown=UNKNOWN)
     environment.filters.update(number=number, drawing=Markup)

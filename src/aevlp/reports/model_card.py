@@ -5,7 +5,7 @@ With it the folder can be shared as it is, for instance with `hf upload`. So the
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -13,7 +13,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from aevlp.config.methods import Method, find_method
 from aevlp.config.recipe import read_recipe
 from aevlp.core.errors import UserError
-from aevlp.core.files import read_json, write_text
+from aevlp.core.files import read_json, short_name, write_text
 from aevlp.models.heads.registry import AEVLP_MODEL_TYPE
 from aevlp.models.model_folder import feature_width
 from aevlp.training.run_folder import RunFolder
@@ -65,7 +65,7 @@ class RunFacts:
     @property
     def data(self) -> str | None:
         """The name of the image set; None if it was not recorded."""
-        return last_name(self.result.get("data") or "") or None
+        return short_name(PurePath(self.result.get("data") or "")) or None
 
     @property
     def tested(self) -> bool:
@@ -144,6 +144,8 @@ def _card_data(facts: RunFacts) -> ModelCardData:
     return ModelCardData(
         library_name="aevlp" if facts.has_own_head else "transformers",
         pipeline_tag="image-classification",
+        # For the hub's widget, which can show standard models only.
+        inference=False if facts.has_own_head else {"parameters": {"function_to_apply": "sigmoid"}},
         base_model=backbone if is_hub_name(backbone) else None,
         tags=["multi-label", "single-positive", "aevlp", facts.method_name],
         model_name=facts.name if results else None,

@@ -2,13 +2,14 @@
 
 import base64
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aevlp.core.remote import location
 from aevlp.data.images import BadImage, open_rgb
 from aevlp.reports.evidence import Example, ExampleGrid, Tile
 
-SMALL, LARGE = 192, 400  # pixels of the longer side
+SIDE = 400  # pixels of a picture's longer side: a page shows it small, and enlarges it
 QUALITY = 72
 LARGEST_FONT = 13.0  # on a canvas
 MOST_DETAIL = 7  # tiles per side up to which they have room for text
@@ -36,6 +37,10 @@ class Shape:
     x: float  # centre of the cell
     y: float  # baseline of the first of three lines
     size: float  # of the font; 0: no room for text
+    plate_left: float  # of the plate behind the text
+    plate_top: float
+    plate_width: float
+    plate_height: float
     tile: Tile
     top_class: str  # of the tile, shortened to the cell's width
     is_best: bool  # whether the example's label has its highest score here
@@ -50,15 +55,16 @@ class ShownExample:
     width: int
     height: int
     shapes: list[Shape]
+    review: str  # the command that opens it in a review; empty: none
 
 
-def shown_examples(grid: ExampleGrid, size: int) -> list[ShownExample]:
-    """Return the examples of a grid with thumbnails of at most `size` pixels."""
+def shown_examples(grid: ExampleGrid, review: Callable[[Example], str] = lambda example: "") -> list[ShownExample]:
+    """Return the examples of a grid with their pictures and, from `review`, the commands that open them in a review."""
     shown = []
     for example in grid.examples:
-        picture = thumbnail(example.path, size)
+        picture = thumbnail(example.path, SIDE)
         width, height = canvas(picture)
-        shown.append(ShownExample(example, picture, width, height, shapes(example, width, height)))
+        shown.append(ShownExample(example, picture, width, height, shapes(example, width, height), review(example)))
     return shown
 
 
@@ -75,8 +81,8 @@ def thumbnail(path: str, size: int) -> Picture:
 
 
 def canvas(picture: Picture) -> tuple[int, int]:
-    """Return width and height of the drawing over a picture; its longer side is always `LARGE`."""
-    scale = LARGE / max(picture.width, picture.height)
+    """Return width and height of the drawing over a picture; its longer side is always `SIDE`."""
+    scale = SIDE / max(picture.width, picture.height)
     return max(round(scale * picture.width), 1), max(round(scale * picture.height), 1)
 
 
@@ -93,6 +99,8 @@ def shapes(example: Example, width: int, height: int) -> list[Shape]:
     for number, tile in enumerate(tiles):
         left, top, right, bottom = tile.box
         row, column = divmod(number, grid)
+        top_class = shortened(tile.top, int(cell[0] / (0.6 * size))) if size else ""
+        plate = min(0.62 * size * max(len(top_class), 4) + size, cell[0])
         found.append(
             Shape(
                 left=round(left * width, 1),
@@ -102,8 +110,12 @@ def shapes(example: Example, width: int, height: int) -> list[Shape]:
                 x=round((column + 0.5) * cell[0], 1),
                 y=round((row + 0.5) * cell[1] - 0.8 * size, 1),
                 size=size,
+                plate_left=round((column + 0.5) * cell[0] - plate / 2, 1),
+                plate_top=round((row + 0.5) * cell[1] - 1.9 * size, 1),
+                plate_width=round(plate, 1),
+                plate_height=round(3.75 * size, 1),
                 tile=tile,
-                top_class=shortened(tile.top, int(cell[0] / (0.6 * size))) if size else "",
+                top_class=top_class,
                 is_best=tile is best,
             )
         )

@@ -12,7 +12,7 @@ from aevlp.core.progress import duration
 from aevlp.inference.rounds import RoundComparison
 from aevlp.reports.examples import SplitPredictions, example_grid
 from aevlp.reports.layout import render_page
-from aevlp.reports.pictures import SMALL, shown_examples
+from aevlp.reports.pictures import shown_examples
 from aevlp.training.run_folder import RunFolder
 
 MOST_CLASSES = 400
@@ -22,7 +22,7 @@ MOST_CLASSES_SHOWN = 10  # in the terminal
 def write_rounds(found: RoundComparison, run: RunFolder) -> Path:
     """Write the page into the folder of the later run, with its main figures as JSON beside it; return the page's path."""
     galleries = [
-        (heading, reading, shown_examples(grid, SMALL), grid.total)
+        (heading, reading, shown_examples(grid), grid.total)
         for heading, reading, flags in (
             ("Corrected", "Wrong before, right after.", found.corrected),
             ("Spoilt", "Right before, wrong after.", found.spoilt),
@@ -41,6 +41,7 @@ def write_rounds(found: RoundComparison, run: RunFolder) -> Path:
         rows=rows[:MOST_CLASSES],
         others=max(len(rows) - MOST_CLASSES, 0),
         galleries=galleries,
+        shown_classes=sorted({item.example.label for _, _, items, _ in galleries for item in items}),
         images=len(found.truth),
         changed=int((found.given[0] != found.given[1]).sum()),
     )

@@ -1,6 +1,7 @@
 """The page of a run (`report.html`), made from the run folder and the image files that still exist."""
 
 import logging
+import shlex
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -10,13 +11,13 @@ from jinja2 import TemplateError
 
 from aevlp.config.methods import find_method
 from aevlp.core.errors import UserError, one_line
-from aevlp.core.files import read_json, write_text
+from aevlp.core.files import read_json, short_name, write_text
 from aevlp.core.progress import duration
 from aevlp.reports import charts
 from aevlp.reports.charts import History
-from aevlp.reports.evidence import Evidence, read_evidence
+from aevlp.reports.evidence import GRIDS, Evidence, Example, read_evidence
 from aevlp.reports.layout import render_page
-from aevlp.reports.pictures import LARGE, SMALL, shown_examples
+from aevlp.reports.pictures import shown_examples
 from aevlp.training.calibration import Reliability
 from aevlp.training.run_folder import RunFolder
 from aevlp.training.thresholds import Thresholds, read_thresholds
@@ -59,7 +60,7 @@ def write_report(run: RunFolder) -> Path:
     config = run.config.read_text(encoding="utf-8", errors="replace")
     before = read_json(run.rounds).get("verdict") if run.rounds.is_file() else None
     try:
-        page = _page(result, history, evidence, thresholds, config, before)
+        page = _page(run, result, history, evidence, thresholds, config, before)
     except (ArithmeticError, LookupError, TemplateError, TypeError, ValueError) as error:
         # Each file is sound by itself; the debug log has the traceback.
         log.debug("the report of %s failed", run.path, exc_info=True)
@@ -69,9 +70,25 @@ def write_report(run: RunFolder) -> Path:
     return run.report
 
 
-def _page(result: Result, history: History, evidence: Evidence, thresholds: Thresholds, config: str, before: str | None) -> str:
+def _page(
+    run: RunFolder,
+    result: Result,
+    history: History,
+    evidence: Evidence,
+    thresholds: Thresholds,
+    config: str,
+    before: str | None,
+) -> str:
     """Return the page; `before` is the sentence about the comparison with the run before a review."""
     drawings, descriptions = _charts(result, history, evidence, thresholds)
+    review = ["aevlp", "review", str(run.path.resolve())]
+
+    def of_class(example: Example) -> str:
+        return shlex.join([*review, "--class", example.label])
+
+    def of_image(example: Example) -> str:  # a review is about training images
+        return shlex.join([*review, "--image", example.path])
+
     return render_page(
         "run.html.j2",
         title=_title(result),
@@ -95,10 +112,12 @@ def _page(result: Result, history: History, evidence: Evidence, thresholds: Thre
         rows=class_metrics(result, evidence, thresholds),
         ap_key="per_class_AP" if result["per_class_AP"] is not None else "",
         why_no_pseudo_labels=_why_no_pseudo_labels(result),
-        mistaken=shown_examples(evidence.mistaken, SMALL),
-        missed=shown_examples(evidence.missed, SMALL),
-        found=shown_examples(evidence.found, SMALL),
-        teacher=shown_examples(evidence.teacher, LARGE),
+        mistaken=shown_examples(evidence.mistaken, of_class),
+        missed=shown_examples(evidence.missed, of_class),
+        found=shown_examples(evidence.found, of_image),
+        teacher=shown_examples(evidence.teacher, of_image),
+        shown_classes=sorted({each.label for name in GRIDS for each in getattr(evidence, name).examples}),
+        label_command=_label_command(run, result),
         facts=_facts(result, thresholds),
         config=config,
     )
@@ -207,10 +226,16 @@ def _reliability(evidence: Evidence, thresholds: Thresholds) -> list[tuple[str, 
         found.append((f"{SPLIT_NAMES[evidence.split].capitalize()} images", *evidence.reliability))
     described = []
     for number, (heading, before, after) in enumerate(found):
-        error = f"Calibration error {100 * before.error:.1f} %"
-        error += "." if after is None else f" before, {100 * after.error:.1f} % after."
+        error = f"Calibration error {before.error:.3f}"
+        error += "." if after is None else f" before, {after.error:.3f} after."
         described.append((heading, charts.reliability(f"reliability-{number}", before, after), error))
     return described
+
+
+def _label_command(run: RunFolder, result: Result) -> str:
+    """Return the command that makes the proposals that a review of the run shows."""
+    model = ["--recipe", str(run.config.resolve())] if run.is_zero_shot else ["--run", str(run.path.resolve())]
+    return shlex.join(["aevlp", "label", str(result.get("data")), *model, "--out", str(run.completed.resolve())])
 
 
 def _percent(part: int, whole: int) -> str:
@@ -219,7 +244,7 @@ def _percent(part: int, whole: int) -> str:
 
 def _title(result: Result) -> str:
     """Return the method and the name of the image set."""
-    name = PurePath(result.get("data") or "").name
+    name = short_name(PurePath(result.get("data") or ""))
     return f"{result['method']} on {name}" if name else str(result["method"])
 
 

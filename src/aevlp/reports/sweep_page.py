@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from aevlp.config.methods import find_method
-from aevlp.config.sweep import FIGURES, Failure, Outcome, Sweep, Trial, exact
+from aevlp.config.sweep import FIGURES, Failure, Outcome, Sweep, Trial, exact, setting_name, sweep_verdict
 from aevlp.core.files import write_text
 from aevlp.reports import charts
 from aevlp.reports.charts import EpochValues
@@ -75,7 +74,7 @@ def write_compare_report(out: Path, sweep: Sweep, outcomes: Sequence[tuple[Trial
     page = render_page(
         "sweep.html.j2",
         title=f"{len(settings)} {'settings' if sweep.varied else 'methods'} on {data.resolve().name}",
-        summary=_summary(ranked, key, split, observed),
+        summary=sweep_verdict(outcomes),
         split=split,
         key=key,
         varied=sweep.varied,
@@ -112,7 +111,7 @@ def _settings(out: Path, sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]]
         runs = [(trial, outcome) for trial, outcome in ours if not isinstance(outcome, Failure)]
         found.append(
             SettingResults(
-                name=" ".join([first.method, *(f"{key}={exact(value)}" for key, value in first.varied.items())]),
+                name=setting_name(first),
                 method=first.method,
                 values=tuple(exact(first.varied[key]) if key in first.varied else "" for key in sweep.varied),
                 results=tuple(outcome for _, outcome in runs),
@@ -134,23 +133,6 @@ def _validation_mAP(run: RunFolder) -> EpochValues:
     """Return the validation mAP per epoch; empty if the run has lost its file."""
     lines = run.read_metrics() if run.metrics.is_file() else []
     return [line["epoch"] for line in lines], [line["val_mAP"] for line in lines]
-
-
-def _summary(ranked: Sequence[SettingResults], key: str, split: str, observed: str) -> Markup:
-    """Return the best setting and its lead in one sentence; methods that train on complete labels do not compete."""
-    if not ranked:
-        return Markup("No training of this sweep is finished.")
-    complete = [setting for setting in ranked if find_method(setting.method).needs_truth]
-    rivals = [setting for setting in ranked if setting not in complete] or list(ranked)
-    text = Markup("<b>{}</b> leads with a {} mAP{} of <b>{}</b>").format(
-        rivals[0].name, split, observed, rivals[0].formatted(key)
-    )
-    if len(rivals) > 1:
-        gap = (rivals[0].mean(key) or 0.0) - (rivals[1].mean(key) or 0.0)
-        text += Markup(", {} above {}").format(number(gap), rivals[1].name)
-    if complete and complete[0] not in rivals:
-        text += Markup("; with complete labels, {} reaches {}").format(complete[0].name, complete[0].formatted(key))
-    return text + "."
 
 
 def _columns(done: Sequence[SettingResults], *, is_complete: bool) -> list[tuple[str, str, int, float]]:
