@@ -90,3 +90,7 @@ def test_the_site_builds_without_a_broken_link(tmp_path):
     assert done.returncode == 0, done.stderr
     start = (tmp_path / "site" / "index.html").read_text()
     assert "https://fonts" not in start  # nothing is fetched from elsewhere
+    notebook = (tmp_path / "site" / "notebooks" / "first-steps.html").read_text()
+    links = re.findall(r'href="(\.\./[^"#]+\.(?:md|html))', notebook)
+    assert "../how-it-works.html" in links
+    assert all((tmp_path / "site" / "notebooks" / link).is_file() for link in links)

@@ -1,5 +1,6 @@
 """Hooks of mkdocs: pages that lie beside docs/, where people and code hosts look for them, are pages of the site too."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,8 @@ def _linked(text: str) -> str:
         for prefix in ("../../../../", "../../", "../", ""):
             text = text.replace(f"]({prefix}{name}", f"]({page}")
     return text
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Let the links of a notebook, which lead to files of Markdown, lead to their pages."""
+    return re.sub(r'(href="[^":]*)\.md(["#])', r"\1.html\2", output) if page.file.src_uri.endswith(".ipynb") else output

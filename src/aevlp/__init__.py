@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from aevlp.core.errors import UserError as UserError
     from aevlp.inference.predictor import load as load
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"
 
 _MODULES = {
     "METHODS": "aevlp.config.methods",

@@ -48,6 +48,7 @@ def campaign(tmp_path_factory):
     return out, run(SMALL, out)
 
 
+@pytest.mark.soak
 def test_a_small_campaign_finds_nothing(campaign):
     out, done = campaign
     assert done.returncode == 0, done.stdout + done.stderr
@@ -59,6 +60,7 @@ def test_a_small_campaign_finds_nothing(campaign):
     assert not list(out.glob("trial-*"))
 
 
+@pytest.mark.soak
 def test_a_reader_that_fails_is_reported_with_the_line_that_repeats_the_case(campaign):
     out, _ = campaign
     cases = read_cases((out / "mutations").glob("*.jsonl"))
