@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from aevlp.core.files import open_regular, whole_file, write_text
+from aevlp.core.files import open_regular, remove_abandoned, whole_file, write_text
 
 WRITER = """
 import sys
@@ -19,13 +20,13 @@ with whole_file(Path(sys.argv[1])) as file:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nothing is removed there")
 def test_a_name_that_no_file_can_have_is_an_error_of_the_system(tmp_path):
     for name in ("a\0b", "\ud800"):
         with pytest.raises(OSError, match="no name that a file can have"):
             open_regular(tmp_path / name)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is removed there")
 def test_only_what_a_dead_writer_left_is_removed(tmp_path):
     file = tmp_path / "labels[1].csv"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -58,3 +59,17 @@ def test_a_file_that_is_taken_for_a_leftover_at_once_is_made_again(tmp_path, mon
         file.write(b"all of it")
     assert (tmp_path / "a.txt").read_bytes() == b"all of it"
     assert not left
+
+
+def test_a_finished_file_is_no_leftover_until_it_has_its_name(tmp_path, monkeypatch):
+    """Another process that tidies up at the last moment must still see its lock."""
+    pytest.importorskip("fcntl")
+    replace = Path.replace
+
+    def tidied_up_first(part, path):
+        remove_abandoned(part)
+        return replace(part, path)
+
+    monkeypatch.setattr(Path, "replace", tidied_up_first)
+    write_text(tmp_path / "a.txt", "all of it")
+    assert (tmp_path / "a.txt").read_text() == "all of it"

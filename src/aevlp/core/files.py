@@ -46,7 +46,9 @@ def whole_file(path: Path, *, tidy: bool = True) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+            if sys.platform == "win32":
+                file.close()  # an open file cannot be renamed there
+            temporary.replace(path)  # while it is locked: it is no leftover
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()

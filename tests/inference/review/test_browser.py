@@ -306,7 +306,7 @@ def test_it_begins_where_it_is_told_to(open_page, data):
     with served(session, start=start_of(session.table, None, str(path))) as url:
         page = open_page(url)
         expect(page.locator("#image-title")).to_contain_text("007.png")
-    assert complaints(page) == []
+        assert complaints(page) == []  # before the server ends
 
 
 def test_a_beginning_that_is_not_reviewed_is_refused(data):
