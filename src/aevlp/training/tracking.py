@@ -129,7 +129,7 @@ def track_run(config: Config, folder: RunFolder, accelerator: Accelerator, *, re
         try:
             yield trackers
         except BaseException:
-            trackers.finish(failed=False)
+            trackers.finish(failed=True)
             raise
         trackers.finish(failed=False)
 
