@@ -6,9 +6,15 @@ import torch
 
 from aevlp.core.seeds import generator_for
 from aevlp.damp import agreement
-from aevlp.damp.agreement import TagRegression, agreed_log_odds, fit_agreement, found_labels, soft_labels
+from aevlp.damp.agreement import TagRegression, agreed_log_odds, fit_agreement, found_labels, tag_beliefs
+from aevlp.damp.agreement import soft_labels as soft_labels_with
 
 EXPECTED = 1.6
+
+
+def soft_labels(z, observed, expected):
+    """Soft labels with tags that are all believed."""
+    return soft_labels_with(z, observed, expected, (observed == 1).astype(np.float32))
 
 
 def drawn_tags(images=40, classes=5, seed=0):
@@ -53,6 +59,51 @@ def test_weights_are_those_of_who_knows_the_tags():
     assert fit_agreement([-z], tags).weights == 0  # an opinion is never turned round
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4])
+def test_random_tags_are_counted_and_not_held_against_an_opinion(share):
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(6000, 6))
+    tags = np.stack([rng.multinomial(1, row) for row in np.exp(z) / np.exp(z).sum(1, keepdims=True)]).astype(float)
+    wrong = rng.random(6000) < share
+    tags[wrong] = np.eye(6)[rng.integers(0, 6, wrong.sum())]
+    fitted = fit_agreement([z / 2], tags)
+    assert fitted.random_tags == pytest.approx(share, abs=0.04)
+    assert fitted.weights[0] == pytest.approx(2, abs=0.25)
+    beliefs = tag_beliefs(fitted([z / 2]), tags.astype(np.int8), fitted.random_tags)
+    assert (beliefs[tags == 0] == 0).all()
+    # As many tags are believed as were not drawn at random, and those that were are believed less.
+    assert beliefs.sum() == pytest.approx(6000 * (1 - fitted.random_tags), rel=0.02)
+    if share:
+        assert beliefs.sum(1)[wrong].mean() < beliefs.sum(1)[~wrong].mean() - 0.1
+
+
+def test_a_few_random_tags_are_taken_for_none():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(6000, 6))
+    tags = np.eye(6)[(z + rng.gumbel(size=z.shape)).argmax(1)]
+    tags[:300] = np.eye(6)[rng.integers(0, 6, 300)]
+    assert fit_agreement([z], tags).random_tags == 0
+
+
+def test_the_belief_in_a_tag_is_its_probability_by_bayes():
+    z = np.log(np.array([[0.7, 0.2, 0.1], [0.01, 0.01, 0.98]]))
+    observed = np.array([[1, 0, 0], [1, 0, -1]], np.int8)
+    found = tag_beliefs(z, observed, 0.3)
+    assert found[:, 0] == pytest.approx([0.7 * 0.7 / (0.7 * 0.7 + 0.1), 0.7 * 0.01 / (0.7 * 0.01 + 0.1)])
+    assert (found[:, 1:] == 0).all()
+    assert (tag_beliefs(z, observed, 0.0) == (observed == 1)).all()
+
+
+def test_labels_that_are_left_make_up_for_tags_that_are_doubted():
+    z = np.random.default_rng(0).normal(size=(50, 6))
+    observed = np.zeros(z.shape, np.int8)
+    observed[:, 0] = 1
+    tags = 0.4 * (observed == 1).astype(np.float32)
+    soft = soft_labels_with(z, observed, EXPECTED, tags)
+    assert (soft[:, 0] == tags[:, 0]).all()
+    assert soft.sum() == pytest.approx(EXPECTED * 50, rel=1e-4)
+
+
 def test_offsets_follow_how_often_a_class_is_the_tag():
     rng = np.random.default_rng(0)
     shares = np.array([0.6, 0.3, 0.1])
@@ -92,8 +143,8 @@ def test_the_first_opinion_speaks_for_classes_that_are_never_the_tag():
     first = z / 2 + rng.normal(size=z.shape)
     others = np.hstack([z[:, :4], np.full((4000, 2), -9.0)]) + rng.normal(size=z.shape)
     others += 5 * rng.normal(size=(4000, 1))  # what is the same for all classes of an image says nothing
-    found, weights = agreed_log_odds([first, others], tags)
-    assert (weights > 0.2).all()
+    found, agreement = agreed_log_odds([first, others], tags)
+    assert (agreement.weights > 0.2).all()
 
     def odds(values):
         return values[:, 4:] - np.log(np.exp(values[:, :4]).sum(1, keepdims=True))
@@ -103,7 +154,7 @@ def test_the_first_opinion_speaks_for_classes_that_are_never_the_tag():
     assert np.corrcoef(odds(found).ravel(), z[:, 4:].ravel())[0, 1] > 0.4
     told, same = agreed_log_odds([first[:, :4], others[:, :4]], tags[:, :4])
     assert found[:, :4] == pytest.approx(told)
-    assert weights == pytest.approx(same)
+    assert agreement.weights == pytest.approx(same.weights)
 
 
 def test_without_a_tag_all_opinions_count_alike():

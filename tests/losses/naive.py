@@ -183,10 +183,8 @@ def smile(logits, observed, soft, *, mu, rate, expected_positives):
 
 def soft_gpr(logits, observed, soft, *, lambda1, lambda2, eta, expected_positives, **robust):
     def cell(p, y, k):
-        if y == 1:
-            return -log(p)
         v = exp(-((p - robust["mu"]) ** 2) / (2 * robust["sigma"] ** 2))
-        positive = min(max(1 - v, lambda1), lambda2) * -log(p)
+        positive = -log(p) if y == 1 else min(max(1 - v, lambda1), lambda2) * -log(p)
         return k * positive + (1 - k) * gr_cell(p, 0, **robust)
 
     unbelieved = [

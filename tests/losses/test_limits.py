@@ -53,8 +53,18 @@ def test_soft_gpr_that_believes_all_or_nothing_is_gpr(batch):
     observed = observed.clamp(min=0)
     pseudo = (torch.rand_like(logits) < 0.5).to(torch.int8)
     hard = gpr(logits, observed, pseudo, **GprOptions(q3=1).at(3, 8, 77), expected_positives=2.9)
-    soft = soft_gpr(logits, observed, pseudo.double(), **SoftGprOptions().at(3, 8, 77), expected_positives=2.9)
+    believed = pseudo.double().masked_fill(observed == 1, 1)
+    soft = soft_gpr(logits, observed, believed, **SoftGprOptions().at(3, 8, 77), expected_positives=2.9)
     assert soft.item() == exactly(hard.item())
+
+
+def test_soft_gpr_takes_a_tag_that_nobody_believes_for_an_unknown_label(batch):
+    logits, observed = batch
+    given = {**SoftGprOptions().at(3, 8, 77), "expected_positives": 2.9}
+    believed = torch.rand_like(logits)
+    doubted = soft_gpr(logits, observed, believed.masked_fill(observed == 1, 0), **given)
+    unknown = soft_gpr(logits, observed.clamp(max=0), believed.masked_fill(observed == 1, 0), **given)
+    assert doubted.item() == exactly(unknown.item())
 
 
 def test_full_is_cross_entropy_with_the_truth(batch):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, log_softmax, logsumexp
+from scipy.special import expit, log_softmax, logsumexp, softmax, xlogy
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -24,6 +24,8 @@ Floats = NDArray[np.floating]
 RIDGE = 1.0  # penalty, in units of the mean variance of a feature
 UNTAGGED_WEIGHT = 0.7  # of each opinion where no tag can tell them apart
 OFFSET_PENALTY = 1.0  # on a class's own offset, squared; with few tags it stays near 0
+FEWEST_RANDOM_TAGS, MOST_RANDOM_TAGS = 0.1, 0.9  # shares: fewer are not told from none
+NO_RANDOM_TAGS = 1e-6  # 0 would let a single tag weigh without limit
 FITTED_ON = 10_000  # images at most
 FEWEST_TO_FIND = 0.01  # labels per image: where nearly all are known, the rest is not certain
 FLOOR = 0.05  # least score or prediction, in units of 1 / C: a logarithm must not follow noise near 0
@@ -81,10 +83,12 @@ def opinion(scores: Tensor) -> Singles:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The weights [K] of opinions and the offsets [C] of classes that make the tags most likely."""
+    """The weights [K] of opinions, the offsets [C] of classes and the share of random tags that make the tags most likely."""
 
     weights: Doubles
     offsets: Doubles
+    random_tags: float = 0.0
+    """Share of the tags that are as good as drawn at random from all classes."""
 
     def __call__(self, opinions: Sequence[Floats]) -> Singles:
         """Return the log-odds z [N, C] of opinions [N, C] each, up to one number."""
@@ -95,9 +99,11 @@ class Agreement:
 
 
 def fit_agreement(opinions: Sequence[Floats], tags: Floats) -> Agreement:
-    """Fit weights >= 0 and offsets to tags [N, C], whose rows sum to 1 or, without a tag, to 0; opinions are [N, C] each.
+    """Fit an agreement to tags [N, C], whose rows sum to 1 or, without a tag, to 0; opinions are [N, C] each.
 
-    Without any tag, all opinions count alike.
+    P(tag = c) = (1 - e) softmax_c(z) + e / C, with weights >= 0 and the share e of random tags, which would otherwise be held
+    against the opinions. A small e is none: tags that are right but hard to tell look like that. Without any tag, all opinions
+    count alike.
     """
     count, classes = len(opinions), tags.shape[1]
     rows = np.flatnonzero(tags.any(1))
@@ -107,22 +113,32 @@ def fit_agreement(opinions: Sequence[Floats], tags: Floats) -> Agreement:
     x, y = np.stack([opinion[rows] for opinion in opinions]).astype(np.float64), tags[rows].astype(np.float64)
 
     def objective(parameters: Doubles) -> tuple[float, Doubles]:
-        weights, offsets = parameters[:count], parameters[count:]
-        log_q = log_softmax(np.tensordot(weights, x, 1) + offsets, axis=1)
-        error = np.exp(log_q) - y
-        value = -(y * log_q).sum() + OFFSET_PENALTY * (offsets**2).sum()
-        gradient = np.concatenate([(x * error).sum((1, 2)), error.sum(0) + 2 * OFFSET_PENALTY * offsets])
+        weights, offsets, random = parameters[:count], parameters[count:-1], parameters[-1]
+        q = softmax(np.tensordot(weights, x, 1) + offsets, axis=1)
+        mixed = (1 - random) * q + random / classes
+        value = -xlogy(y, mixed).sum() + OFFSET_PENALTY * (offsets**2).sum()
+        told = y * (1 - random) * q / mixed  # the part of each tag that is not random
+        error = q * told.sum(1, keepdims=True) - told
+        slope = (y * (q - 1 / classes) / mixed).sum()
+        gradient = np.concatenate([(x * error).sum((1, 2)), error.sum(0) + 2 * OFFSET_PENALTY * offsets, [slope]])
         return value / len(rows), gradient / len(rows)
 
-    start = np.concatenate([np.full(count, 1 / count), np.zeros(classes)])
-    bounds = [(0.0, None)] * count + [(None, None)] * classes
-    with threadpool_limits(1):  # the vectors are short: threads would only wait for each other
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return Agreement(found.x[:count], found.x[count:])
+    def fitted(most: float) -> Doubles:
+        start = np.concatenate([np.full(count, 1 / count), np.zeros(classes), [most / 10]])
+        bounds = [(0.0, None)] * count + [(None, None)] * classes + [(NO_RANDOM_TAGS, most)]
+        with threadpool_limits(1):  # the vectors are short: threads would only wait for each other
+            found: Doubles = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        return found
+
+    found = fitted(MOST_RANDOM_TAGS)
+    if found[-1] >= FEWEST_RANDOM_TAGS:
+        return Agreement(found[:count], found[count:-1], float(found[-1]))
+    found = fitted(NO_RANDOM_TAGS)
+    return Agreement(found[:count], found[count:-1])
 
 
-def agreed_log_odds(opinions: Sequence[Floats], tags: Floats) -> tuple[Singles, Doubles]:
-    """Return the log-odds z [N, C] of opinions [N, C] each, up to one number, and the opinions' weights [K].
+def agreed_log_odds(opinions: Sequence[Floats], tags: Floats) -> tuple[Singles, Agreement]:
+    """Return the log-odds z [N, C] of opinions [N, C] each, up to one number, and the agreement of the classes with tags.
 
     The first opinion alone speaks for classes that are no image's tag: the others have learnt from tags. Its odds against all
     classes with tags are kept.
@@ -130,24 +146,37 @@ def agreed_log_odds(opinions: Sequence[Floats], tags: Floats) -> tuple[Singles, 
     seen = tags.any(0) | (not tags.any())
     if seen.all():
         fitted = fit_agreement(opinions, tags)
-        return fitted(opinions), fitted.weights
+        return fitted(opinions), fitted
     told = [opinion[:, seen] for opinion in opinions]
     fitted, alone = fit_agreement(told, tags[:, seen]), fit_agreement(told[:1], tags[:, seen])
     z = np.empty(tags.shape, np.float32)
     z[:, seen] = fitted(told)
     shift = logsumexp(z[:, seen], axis=1) - logsumexp(alone(told[:1]), axis=1)
     z[:, ~seen] = alone.weights[0] * opinions[0][:, ~seen] + shift[:, None]
-    return z, fitted.weights
+    return z, fitted
 
 
-def soft_labels(z: Floats, observed: Labels, expected_positives: float) -> Singles:
-    """Return the belief sigmoid(z - t) in unknown labels, [N, C]; 1 and 0 where labels are observed.
+def tag_beliefs(z: Floats, observed: Labels, random_tags: float) -> Singles:
+    """Return the probability that each observed positive is not a random tag, [N, C]; 0 elsewhere.
 
-    t makes its sum what is left of `expected_positives` per image after the observed ones, but at most half of the unknown
+    By log-odds z [N, C] it is (1 - e) q / ((1 - e) q + e / C) with q = softmax(z).
+    """
+    found: Singles = (observed == 1).astype(np.float32)
+    if random_tags == 0:
+        return found
+    odds = np.log1p(-random_tags) - np.log(random_tags / z.shape[1])
+    for rows in slices_of(len(z), CHUNK):
+        found[rows] *= expit(log_softmax(z[rows].astype(np.float64), axis=1) + odds)
+    return found
+
+
+def soft_labels(z: Floats, observed: Labels, expected_positives: float, tags: Singles) -> Singles:
+    """Return the belief sigmoid(z - t) in unknown labels, [N, C]; that of `tags` [N, C] in observed positives, 0 in negatives.
+
+    t makes its sum what is left of `expected_positives` per image after the believed tags, but at most half of the unknown
     labels.
     """
-    unknown = observed == 0
-    soft: Singles = (observed == 1).astype(np.float32)
+    unknown, soft = observed == 0, tags.copy()
     cells = z[unknown]
     if not len(cells):
         return soft

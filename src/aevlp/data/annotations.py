@@ -117,6 +117,16 @@ class Annotations:
         moved = np.array([place[column] for column in scores.columns.tolist()], np.int32)
         return Annotations(self.complete, answers, replace(scores, columns=moved))
 
+    def confirmed(self, labels: Labels) -> NDArray[np.bool_]:
+        """Return the positives among labels [N, C] that a person has looked at: answered ones, and those of complete images."""
+        found = np.repeat((labels != 0).all(1, keepdims=True), labels.shape[1], axis=1)
+        found[list(self.complete)] = True
+        for row, column in self.answers:
+            if column != WHOLE_IMAGE:
+                found[row, column] = True
+        found &= labels == 1
+        return found
+
     def states(self, labels: Labels) -> Labels:
         """Return the `State` of each cell, int8 [N, C], given the table's confirmed labels."""
         found: Labels = labels.copy()

@@ -2,13 +2,14 @@
 
 | symbol             | argument           | meaning                                                             |
 | ------------------ | ------------------ | ------------------------------------------------------------------- |
-| k                  | soft               | belief that an unknown label is positive                            |
+| k                  | soft               | belief that a label is positive                                     |
 | beta, alpha, q_1,2 | w, b, mu, sigma, q1, q2 | as in `gr`                                                     |
 | lambda_1, lambda_2 | lambda1, lambda2   | least and greatest weight of a positive pseudo-label                |
 | eta                | eta                | weight of the regulariser R                                         |
 | m                  | expected_positives | positives an image is expected to have                              |
 
-With beliefs of 0 and 1 it is `gpr` without negative pseudo-labels and with q_3 = 1: a belief needs no label smoothing.
+With beliefs of 0 and 1, and of 1 in every observed positive, it is `gpr` without negative pseudo-labels and with q_3 = 1: a
+belief needs no label smoothing. An observed positive that may be wrong is believed in part.
 A confirmed negative is a label that nobody believes. In other losses it costs its cross-entropy. But the labels that people
 reject look likely: pushed further down than the unlikely ones, which stay unknown, they would be ranked below them.
 """
@@ -70,13 +71,13 @@ def soft_gpr(
 ) -> Tensor:
     """Mean over all cells, plus eta * R; logits, observed, soft [N, C], observed in {1, 0, -1}, soft in [0, 1].
 
-    observed 1: -log p; otherwise -k clip(1 - v, lambda1, lambda2) log p + (1 - k) v L2, with v, L2 and R as in `gpr`, and k = 0
-    where observed is -1.
+    -k u log p + (1 - k) v L2, with v, L2 and R as in `gpr`; u is 1 where observed is 1 and clip(1 - v, lambda1, lambda2)
+    elsewhere; k is 0 where observed is -1.
     """
     log_p, log_not_p = log_probabilities(logits)
     p, k = log_p.exp(), soft.to(log_p.dtype).masked_fill(observed == -1, 0)
     v = closeness(p, mu, sigma)
     undefined = v * unknown_loss(log_p, log_not_p, w=w, b=b, q1=q1, q2=q2)
-    positive = (1 - v).clamp(lambda1, lambda2) * -log_p
-    cells = (k * positive + (1 - k) * undefined).where(observed != 1, -log_p)
+    positive = (1 - v).clamp(lambda1, lambda2).masked_fill(observed == 1, 1) * -log_p
+    cells = k * positive + (1 - k) * undefined
     return cells.mean() + eta * surplus(p, expected_positives)

@@ -9,11 +9,13 @@ An observed tag is a fair draw from its image's labels. None of these opinions a
 | `backbone` | a ridge regression of the tags on the backbone's features before training                               |
 
 The regressions predict an image without its own tag (leave-one-out, in closed form). Weights w >= 0 and an offset b for each
-class make the tags most likely: P(tag = c) = softmax_c(z), z_c = sum_k w_k opinion_k,c + b_c. An opinion that knows nothing gets
-no weight. The teacher alone speaks for a class that is no image's tag. If no image has a tag, the class that the teacher finds
-most likely takes the tag's place in the regressions, and all opinions weigh the same. By the same log-odds, an unknown label is
-there with probability sigmoid(z - t). The shift t makes the expected number of labels to find what it should be: m for each
-image, less the observed ones.
+class make the tags most likely: P(tag = c) = (1 - e) softmax_c(z) + e / C, z_c = sum_k w_k opinion_k,c + b_c, where e is the
+share of tags that are as good as random. An opinion that knows nothing gets no weight. The teacher alone speaks for a class that
+is no image's tag. If no image has a tag, the class that the teacher finds most likely takes the tag's place in the regressions,
+and all opinions weigh the same. By the same log-odds, an unknown label is there with probability sigmoid(z - t), and a tag is
+right with probability (1 - e) q / ((1 - e) q + e / C), q = softmax_c(z). Labels that people have answered or that belong to a
+complete image are not doubted. The shift t makes the expected number of labels to find what it should be: m for each image, less
+the tags.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from aevlp.sources.registry import EpochContext, SourceContext, register_source
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from aevlp.damp.agreement import Singles
+    from aevlp.damp.agreement import Agreement, Singles
 
 log = logging.getLogger("aevlp")
 
@@ -52,7 +54,7 @@ class Consensus(Damp):
         self.tags = tag_shares(self.observed)
         self.examples = self.tags  # of the regressions
         self.opinions: dict[str, Singles] = {}
-        self.trust: dict[str, float] = {}  # opinion -> its weight; none before the first epoch
+        self.trust: dict[str, float] = {}  # opinion -> its weight, and the share of random tags; none before the first epoch
 
     def _ask_teacher(self) -> None:
         """Compute the teacher's opinions if there are none yet; all processes call it together."""
@@ -79,16 +81,22 @@ class Consensus(Damp):
             return
         from accelerate.utils import broadcast
 
-        from aevlp.damp.agreement import TagRegression, opinion, soft_labels
+        from aevlp.damp.agreement import TagRegression, opinion, soft_labels, tag_beliefs
 
         self._ask_teacher()
         features = context.features()
         self.opinions["backbone"] = opinion(TagRegression(features, self.examples).of_fitted(features, self.examples))
-        z, self.trust = self._agreement()
+        z, found = self._agreement()
+        self.trust = dict(zip(self.opinions, found.weights.tolist(), strict=True))
         self.opinions = {}  # no longer needed: three tables of the whole set
-        log.info("consensus: weights %s", ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items()))
+        weights = ", ".join(f"{name} {weight:.2f}" for name, weight in self.trust.items())
+        log.info("consensus: weights %s; %.0f %% of the tags look random", weights, 100 * found.random_tags)
+        self.trust["random_tags"] = found.random_tags
         assert context.expected_positives is not None
-        table = self.tags.new_tensor(soft_labels(z, self.observed.numpy(), context.expected_positives))
+        observed = self.observed.numpy()
+        tags = tag_beliefs(z, observed, found.random_tags)
+        tags[self.context.split.annotations.confirmed(observed)] = 1
+        table = self.tags.new_tensor(soft_labels(z, observed, context.expected_positives, tags))
         # Machines may differ in the last digits of a fit: all processes take the first one's labels.
         self.table = broadcast(table.to(self.context.accelerator.device)).cpu()
 
@@ -100,12 +108,11 @@ class Consensus(Damp):
         """Return the pseudo-labels, which are the same in every epoch."""
         return self.pseudo_labels()
 
-    def _agreement(self) -> tuple[Singles, dict[str, float]]:
-        """Weigh the opinions so far; return the log-odds [N, C], up to one number, and the weights."""
+    def _agreement(self) -> tuple[Singles, Agreement]:
+        """Weigh the opinions so far; return the log-odds [N, C], up to one number, and the agreement."""
         from aevlp.damp.agreement import agreed_log_odds
 
-        z, weights = agreed_log_odds(list(self.opinions.values()), self.tags.numpy())
-        return z, dict(zip(self.opinions, weights.tolist(), strict=True))
+        return agreed_log_odds(list(self.opinions.values()), self.tags.numpy())
 
     def chosen(self) -> dict[str, Any]:
         """Return the weights of the opinions."""
