@@ -1,5 +1,7 @@
 import os
+import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,17 @@ from aevlp.data.load import examine
 from tests.colours import write_world
 
 
+def age(folder: Path) -> None:
+    """Let files have been written an hour ago."""
+    for file in folder.iterdir():
+        os.utime(file, ns=(0, time.time_ns() - 3600 * 10**9))
+
+
 @pytest.fixture
 def paths(tmp_path) -> Paths:
     folder = write_world(tmp_path / "world", train=8, test=0) / "images"
     (folder / "000.png").rename(folder / os.fsdecode(b"caf\xe9.png"))
+    age(folder)
     return Paths(folder, tuple(sorted(path.name for path in folder.iterdir())))
 
 
@@ -60,6 +69,42 @@ def test_a_file_that_has_changed_is_hashed_again(paths, hashed, tmp_path):
     assert second[3] == first[3]
     if len(content) != state.st_size:
         assert second[5] == second[6] == first[6]
+
+
+@pytest.mark.parametrize("content", [b"", b"half", "another image"])
+def test_what_a_file_was_while_it_was_read_is_not_remembered_as_what_it_is(paths, tmp_path, monkeypatch, content):
+    """It has its old content, size and time when the next command looks at it."""
+    expected, file, kept = digests(paths), paths[3], tmp_path / "kept"
+    shutil.copy2(file, kept)
+    other = paths[5].read_bytes() if content == "another image" else content
+
+    def change_and_hash(paths, **options):
+        file.write_bytes(other)
+        return digests(paths, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(load_module, "digests", change_and_hash)
+        examine(paths, tmp_path / "memory")
+    shutil.copy2(kept, file)
+    for _ in range(2):
+        found, bad = examine(paths, tmp_path / "memory")
+        assert found.tolist() == expected.tolist()
+        assert bad == {}
+
+
+def test_a_file_that_was_changed_just_before_is_hashed_again(paths, hashed, tmp_path):
+    """The clock may show the next change at the same time."""
+    file, size = paths[3], paths[3].stat().st_size
+    file.write_bytes(paths[3].read_bytes())
+    now = file.stat().st_mtime_ns
+    examine(paths, tmp_path / "memory")
+    file.write_bytes(bytes(size))
+    os.utime(file, ns=(now, now))
+    del hashed[:]
+    found, bad = examine(paths, tmp_path / "memory")
+    assert hashed == [file.name]
+    assert found[3] == digests([file])[0]
+    assert set(bad) == {3}
 
 
 def test_names_folders_and_links_do_not_confuse_it(paths, hashed, tmp_path):

@@ -1,6 +1,7 @@
 """Reading an image set of many images takes little more memory than their names, labels and scores."""
 
 import json
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,7 @@ def images(tmp_path: Path) -> list[str]:
     (tmp_path / "images").mkdir()
     for name in names:
         (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
     return names
 
 

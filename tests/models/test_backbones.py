@@ -1,6 +1,8 @@
 """Every family of backbones is loaded, trained, saved and loaded again by the same code: tiny checkpoints of random weights."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -10,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from aevlp.config.run_options import TrainOptions
 from aevlp.core.errors import UserError
 from aevlp.models.classifier import Classifier, build_classifier
+from aevlp.models.image_settings import ImageSettings
 from aevlp.models.model_folder import load_classifier, save_classifier
 from aevlp.models.options import ModelOptions
 from aevlp.models.pretrained import local_checkpoint
@@ -172,3 +175,48 @@ def test_both_names_of_the_demo_clip_mean_one_checkpoint():
     assert as_backbone.folder == as_teacher.folder
     assert as_backbone.fingerprint == as_teacher.fingerprint
     assert local_checkpoint("demo", role="backbone").folder != as_backbone.folder
+
+
+STEP = """
+import torch, transformers
+from aevlp.models.classifier import Classifier
+from aevlp.models.image_settings import ImageSettings
+
+torch.manual_seed(0)
+config = transformers.ResNetConfig(embedding_size=4, hidden_sizes=[4, 16], depths=[1, 1], layer_type="basic", num_labels=3)
+network = transformers.ResNetForImageClassification(config).eval()
+pixels = torch.randint(0, 256, (4, SIZE, SIZE, 3), dtype=torch.uint8)
+
+def gradient(logits):
+    network.zero_grad()
+    logits.square().sum().backward()
+    return network.resnet.encoder.stages[1].layers[0].shortcut.convolution.weight.grad.clone()
+
+expected = gradient(network(pixel_values=pixels.permute(0, 3, 1, 2).contiguous() / 255).logits)
+found = gradient(Classifier(network, ImageSettings(SIZE, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))(pixels))
+print(float((found - expected).abs().max() / expected.abs().max()))
+"""
+
+
+@pytest.mark.parametrize("size", [224, 448])
+def test_a_shortcut_of_few_channels_gets_its_gradient(size):
+    """oneDNN writes past its workspace if such a network's channels are last: it crashes, hangs or computes nonsense."""
+    words = [sys.executable, "-c", STEP.replace("SIZE", str(size))]
+    assert float(subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=120).stdout) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["ResNet", "ConvNext", "EfficientNet", "MobileNetV2", "RegNet", "demo"])
+def test_the_networks_in_use_have_their_channels_last(kind):
+    """As they are by default, without memory for their weights."""
+    import transformers
+
+    with torch.device("meta"):
+        if kind == "demo":
+            config = transformers.AutoConfig.from_pretrained(local_checkpoint("demo", role="backbone").folder)
+            network = transformers.AutoModelForImageClassification.from_config(config)
+        else:
+            network = getattr(transformers, f"{kind}ForImageClassification")(getattr(transformers, f"{kind}Config")())
+    classifier = Classifier(network, ImageSettings(224, (0.5,) * 3, (0.25,) * 3))
+    assert classifier.layout == torch.channels_last
+    maps = [p for p in classifier.parameters() if p.ndim == 4 and min(p.shape[1:]) > 1]
+    assert all(p.is_contiguous(memory_format=torch.channels_last) for p in maps)

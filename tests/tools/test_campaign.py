@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tools.campaign.cases import Case, read_cases, repeat_line, table
 from tools.campaign.damage import damage_bytes, damage_value, json_text
 from tools.campaign.malformed import malformed
 from tools.campaign.sanity import strict_json
-from tools.campaign.trial import Trial
+from tools.campaign.trial import Trial, wait_fairly
 
 from tests.conftest import REPOSITORY
 
@@ -90,6 +91,34 @@ def test_a_reader_that_fails_is_reported_with_the_line_that_repeats_the_case(cam
 )
 def test_how_a_command_may_end(trial, says):
     assert trial.wrong is None if says is None else (trial.wrong or "").startswith(says)
+
+
+WORK = "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+WORK += "while time.process_time() < SECONDS: pass"
+
+
+def start(code: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+
+
+def test_time_that_others_had_the_core_is_not_counted():
+    others = [start(WORK.replace("SECONDS", "60")) for _ in range(3)]
+    try:
+        started = time.monotonic()
+        assert wait_fairly(start(WORK.replace("SECONDS", "1")).pid, 2.0) == 0  # a quarter of a core: four seconds
+        assert time.monotonic() - started > 2
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def test_a_command_that_sleeps_or_spins_hangs():
+    for code in ("import time; time.sleep(60)", "while True: pass"):
+        process = start(code)
+        assert wait_fairly(process.pid, 0.5) is None
+        process.kill()
+        process.wait()
 
 
 def test_a_case_depends_on_its_number_alone():

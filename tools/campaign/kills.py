@@ -114,7 +114,7 @@ def _kill_review(campaign: Campaign, rng: random.Random) -> Found:
 
 
 def _port(log: Path) -> int:
-    for _ in range(600):
+    for _ in range(6000):  # 5 minutes, since others may have the cores
         if log.is_file() and (found := re.search(r"at http://127\.0\.0\.1:(\d+)", log.read_text())):
             return int(found[1])
         time.sleep(0.05)

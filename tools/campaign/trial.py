@@ -21,7 +21,8 @@ from pathlib import Path
 import aevlp
 from aevlp.cli.main import main
 
-LIMIT = 60.0  # seconds; a command that takes longer hangs
+LIMIT = 60.0  # seconds, without those in which others had the cores; a command that takes longer hangs
+LONGEST = 1800.0  # seconds, whoever had the cores
 ORPHANS = 15.0  # seconds that the processes of a killed command have to end
 PIPE = 1 << 20  # bytes
 UNLOADED = ("aevlp.__main__", "aevlp.experiments.doctor.child")
@@ -102,6 +103,27 @@ def wait_for(pid: int, seconds: float | None) -> int | None:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def wait_fairly(pid: int, seconds: float) -> int | None:
+    """Wait as `wait_for` does, but do not count the time in which a process was ready to run and others had the cores."""
+    started, left = time.monotonic(), seconds
+    while left > 0:
+        if (code := wait_for(pid, left)) is not None:
+            return code
+        passed = time.monotonic() - started
+        left = min(seconds - passed + _waited_for_a_core(pid), LONGEST - passed)
+    return None
+
+
+def _waited_for_a_core(session: int) -> float:
+    """Return the seconds for which the thread that waited longest, of all in a session, was ready to run and did not."""
+    waited = 0
+    for pid in _processes_of(session):
+        with suppress(OSError):  # it ends meanwhile
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                waited = max(waited, int((thread / "schedstat").read_text().split()[1]))
+    return waited / 1e9
+
+
 def command(words: Sequence[str], folder: Path) -> int:
     """Run a command in a folder, in this process; return its exit code."""
     os.chdir(folder)
@@ -142,7 +164,8 @@ def run(
         code, is_hung = None, False
         if meanwhile is not None and (code := wait_for(pid, meanwhile[0])) is None:
             meanwhile[1]()
-        if code is None and (code := wait_for(pid, limit if kill_after is None else kill_after)) is None:
+        wait = wait_fairly if kill_after is None else wait_for
+        if code is None and (code := wait(pid, limit if kill_after is None else kill_after)) is None:
             is_hung = kill_after is None
             os.kill(pid, signal.SIGKILL)
             code = wait_for(pid, None)

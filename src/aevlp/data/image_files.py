@@ -150,5 +150,7 @@ def unchanged(path: Path, file: IO[bytes], digest: bytes) -> IO[bytes]:
     """Return the content of an open file, which must have this digest: what was listed is not computed from something else."""
     content = file.read()
     if blake2b(content, digest_size=DIGEST).digest() != digest.ljust(DIGEST, b"\0"):  # numpy takes the zeros off the end
-        raise UserError(f"{path}: changed since this command read it first; give the command again when nothing changes it")
+        # Or it was given another content of the same size, and its old time: a new time lets it be read anew.
+        again = "give the command again when nothing changes it (if nothing does, touch the file)"
+        raise UserError(f"{path}: changed since this command read it first; {again}")
     return BytesIO(content)

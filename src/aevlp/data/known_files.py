@@ -2,11 +2,15 @@
 
 A file is known by its path, its size and the time of its last change, so that a set of known images costs a look at its folders
 and not at its bytes. The memory is one SQLite file beside the stores. Without it, everything is only slower.
+
+A file that changes while it is read is not remembered: its digest would be filed under the size and time of another content. Nor
+is one that was changed just before, since the clock of a file system may show the next change at the same time.
 """
 
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -24,6 +28,7 @@ from aevlp.data.image_files import ARCHIVE, Stamp, stamp_of
 FILE = "files.sqlite"
 AT_ONCE = 500  # files of a query
 PATIENCE = 60.0  # seconds to wait for another process that writes
+TICK = 2 * 10**9  # nanoseconds, of the coarsest clock of a file system (FAT)
 _TABLE = "CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, size, changed, digest BLOB, wrong TEXT) WITHOUT ROWID"
 _ENTER = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)"
 log = logging.getLogger("aevlp")
@@ -38,13 +43,16 @@ class KnownFiles:
 
     paths: Paths
     memory: Path | None  # folder of the memory; None remembers nothing
+    looked_at: int  # when the stamps were taken, before the content was read; nanoseconds
     stamps: Stamps
     digests: Digests  # b"" if the file is not known
     is_readable: npt.NDArray[np.bool_]  # [N]; False if that is not known
 
     def remember(self, unreadable: Mapping[int, str]) -> None:
         """Remember the digests, which are all known now, and why some images cannot be read."""
-        rows = np.flatnonzero(~self.is_readable & (self.digests != b"") & (self.stamps[:, 0] >= 0))
+        is_settled = (self.stamps[:, 0] >= 0) & (abs(self.stamps[:, 1] - self.looked_at) > TICK)
+        rows = np.flatnonzero(~self.is_readable & (self.digests != b"") & is_settled)
+        rows = rows[(_look_at(self.paths, rows) == self.stamps[rows]).all(axis=1)]
         if not len(rows):
             return
         entries = (
@@ -57,12 +65,11 @@ class KnownFiles:
 
 def recall(paths: Paths, memory: Path | None) -> KnownFiles:
     """Return what is known of files as they are now."""
-    parts = [range(first, min(first + AT_ONCE, len(paths))) for first in range(0, len(paths), AT_ONCE)]
-    stamps = np.concatenate([np.empty((0, 2), np.int64), *in_threads(lambda part: _stamps(paths, part), parts, None)])
-    found = KnownFiles(paths, memory, stamps, np.zeros(len(paths), f"S{DIGEST}"), np.zeros(len(paths), bool))
+    looked_at, stamps = time.time_ns(), _look_at(paths, range(len(paths)))
+    found = KnownFiles(paths, memory, looked_at, stamps, np.zeros(len(paths), f"S{DIGEST}"), np.zeros(len(paths), bool))
 
     def look_up(table: sqlite3.Connection) -> None:
-        for part in parts:
+        for part in (range(first, min(first + AT_ONCE, len(paths))) for first in range(0, len(paths), AT_ONCE)):
             now = stamps[part.start : part.stop].tolist()
             file_of = {key: (row, *stamp) for key, row, stamp in zip(_keys(paths, part), part, now, strict=True)}
             marks = ",".join("?" * len(file_of))
@@ -76,7 +83,12 @@ def recall(paths: Paths, memory: Path | None) -> KnownFiles:
     return found
 
 
-def _stamps(paths: Paths, rows: range) -> Stamps:
+def _look_at(paths: Paths, rows: Sequence[int] | npt.NDArray[np.intp]) -> Stamps:
+    parts = [rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE)]
+    return np.concatenate([np.empty((0, 2), np.int64), *in_threads(lambda part: _stamps(paths, part), parts, None)])
+
+
+def _stamps(paths: Paths, rows: Sequence[int] | npt.NDArray[np.intp]) -> Stamps:
     found = np.full((len(rows), 2), -1, np.int64)
     archives: dict[str, Stamp] = {}
     for index, (row, key) in enumerate(zip(rows, _keys(paths, rows), strict=True)):

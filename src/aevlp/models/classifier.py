@@ -22,6 +22,8 @@ from aevlp.models.options import ModelOptions
 from aevlp.models.pretrained import Checkpoint, local_checkpoint, quiet_loading
 from aevlp.models.safe_loading import WEIGHT_SETTINGS, require_finite, why_not_loaded
 
+WIDEST_VECTOR = 16  # numbers of 32 bits that a processor handles at once
+
 
 @dataclass(frozen=True)
 class CustomHead:
@@ -40,8 +42,8 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         self.custom_head = custom_head
-        # Pixels have their channels last, and convolutions are fastest when their weights have the same layout.
-        self.network: Any = network.to(memory_format=torch.channels_last)
+        self.layout = _layout_for(network)
+        self.network: Any = network.to(memory_format=self.layout)
         self.images = images
         self.mean: Tensor
         self.std: Tensor
@@ -61,7 +63,7 @@ class Classifier(nn.Module):
             # Some of timm's networks end in a 1 x 1 convolution, which takes a map.
             from_features: Tensor = head(inputs[:, :, None, None]).flatten(1) if isinstance(head, nn.Conv2d) else head(inputs)
             return from_features
-        x = (inputs.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
+        x = ((inputs.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std).contiguous(memory_format=self.layout)
         if self.custom_head is not None and self.custom_head.kind.sees_map:
             logits: Tensor = head_of(self.network)(last_map(self.network, x))
         else:
@@ -95,6 +97,23 @@ class Classifier(nn.Module):
         """Return the trained parameters of everything below the head."""
         head = {id(parameter) for parameter in head_of(self.network).parameters()}
         return [p for p in self.network.parameters() if p.requires_grad and id(p) not in head]
+
+
+def _layout_for(network: nn.Module) -> torch.memory_format:
+    """Return the layout of the network's weights and inputs: channels last, as pixels come and convolutions are fastest.
+
+    With channels last, oneDNN writes past its workspace in the backward pass of a 1 x 1 convolution that skips pixels and takes
+    fewer channels than a vector holds (16 with AVX-512, 8 with AVX2): a crash, a hang or wrong gradients
+    (https://github.com/uxlfoundation/oneDNN/issues/6035). It does so if either the weights or the inputs have that layout.
+    """
+    is_at_risk = any(
+        isinstance(layer, nn.Conv2d)
+        and layer.kernel_size == (1, 1)
+        and layer.stride != (1, 1)
+        and layer.in_channels < WIDEST_VECTOR
+        for layer in network.modules()
+    )
+    return torch.contiguous_format if is_at_risk else torch.channels_last
 
 
 def head_of(network: nn.Module) -> nn.Module:

@@ -17,7 +17,7 @@ from aevlp.core.errors import UserError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-BACKLOG = 128  # connections that wait to be accepted
+BACKLOG = 64  # connections that wait to be accepted, and that are accepted at once
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
