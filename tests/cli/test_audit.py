@@ -69,6 +69,8 @@ def test_an_audit_turns_unverified_into_measured(capsys, tags, truth):
     assert "recall of the new labels: " in shown.out
     assert "new labels keep a precision of 50 % by the lower end of the interval" in shown.out
     assert f"next: aevlp label {completed} --out {tags / 'completed-next.jsonl'}" in shown.out
+    advice = aevlp(capsys, "audit", completed, "--precision", "0.97").out
+    assert "images could show one, if they are like these; the audit has 0 left, so look at the proposals in grids" in advice
 
     again = tags / "again.jsonl"
     second = aevlp(capsys, "label", tags / "labels.csv", "--out", again, *TEACHER)

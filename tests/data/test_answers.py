@@ -138,9 +138,7 @@ def test_where_answers_are_kept(tmp_path):
     (tmp_path / "completed.jsonl").touch()
     assert answers_file(tmp_path) == answers_file(tmp_path / "completed.jsonl") == tmp_path / "answers.sqlite"
     (tmp_path / "completed-2.jsonl").touch()
-    assert (
-        completed_file(tmp_path / "completed.jsonl") == tmp_path / "completed-3.jsonl"
-    )  # beside the answers
+    assert completed_file(tmp_path / "completed.jsonl") == tmp_path / "completed-3.jsonl"  # beside the answers
 
 
 def test_a_file_that_is_no_store_is_refused_and_kept(tmp_path):

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,7 @@ def _shares(figures: AuditFigures) -> tuple[tuple[str, Interval], ...]:
 def _measured(share: Interval) -> str:
     if share.value is None:
         return "unknown; the answered images have none"
-    value, low, high = (f"{100 * each:.0f}" for each in (share.value, share.low, share.high))
+    value, low, high = (floor(100 * each + 0.5) for each in (share.value, share.low, share.high))  # half up, as the page rounds
     return f"{value} % ({100 * LEVEL:.0f} % interval {low} to {high} %)"
 
 
@@ -110,6 +111,8 @@ def _line(figures: AuditFigures, table: ImageTable, precision: float) -> str:
         advice = "more audited images would hardly change that; a better model helps (aevlp label --run RUN --folds 5)"
     else:
         advice = f"about {figures.more_images} more audited images could show one, if they are like these"
+        if figures.more_images > (left := figures.drawn - figures.answered):
+            advice += f"; the audit has {left} left, so look at the proposals in grids"
     return f"no confidence is sure to keep a precision of {100 * precision:g} % by the lower end of the interval; {advice}"
 
 

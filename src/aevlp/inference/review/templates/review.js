@@ -236,7 +236,7 @@
       return;
     }
     part("question").textContent = `Is this \u201c${facts.classes[grid.label]}\u201d?`;
-    part("why").textContent = `${grid.reason}. ${number(grid.open)} of this class are open.`;
+    part("why").textContent = `${grid.reason}. ${number(grid.open)} of this class ${grid.open === 1 ? "is" : "are"} open.`;
     part("cells").replaceChildren(...grid.cells.map(cellButton));
     grid.cells.forEach((_, place) => showMark(place));
     showEffect();
