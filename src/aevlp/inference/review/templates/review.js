@@ -321,7 +321,7 @@
     const name = facts.classes[grid.label];
     const { count } = await ask("settle", { ...body, ...effort() });
     const [yes, no] = accepts ? [rest, marked] : [marked, rest];
-    say(`${count} answers kept for ${name}: ${yes} accepted, ${no} rejected.`);
+    say(`${counted(count, "answer")} kept for ${name}: ${yes} accepted, ${no} rejected.`);
     await nextGrid();
   }
 
