@@ -65,10 +65,12 @@ def test_an_audit_turns_unverified_into_measured(capsys, tags, truth):
         if kind == 0:
             records[int(row)].add(table.classes[column])
     right = [colour in truth[name] for name in drawn for colour in records[row_of[name]]]
-    assert f"precision of the new labels: {np.mean(right):.2f} (90 % interval " in shown.out
+    assert f"precision of the new labels: {100 * np.mean(right):.0f} % (90 % interval " in shown.out
     assert "recall of the new labels: " in shown.out
-    assert "new labels keep precision 0.5 by the lower end of the interval" in shown.out
+    assert "new labels keep a precision of 50 % by the lower end of the interval" in shown.out
     assert f"next: aevlp label {completed} --out {tags / 'completed-next.jsonl'}" in shown.out
+    advice = aevlp(capsys, "audit", completed, "--precision", "0.97").out
+    assert "images could show one, if they are like these; the audit has 0 left, so look at the proposals in grids" in advice
 
     again = tags / "again.jsonl"
     second = aevlp(capsys, "label", tags / "labels.csv", "--out", again, *TEACHER)

@@ -96,9 +96,9 @@ def test_the_teacher_alone(capsys, world, small, store, tmp_path):
     right = [name in truth[row["image"].split("/")[-1]] for row in train for name in names(row["proposed"])]
     assert len(right) > 15
     assert sum(right) / len(right) > 0.8
-    precision = re.search(r"against the labels that were hidden: new labels precision ([\d.]+)", answer.out)
+    precision = re.search(r"against the labels that were hidden: new labels precision ([\d.]+) %", answer.out)
     assert precision is not None
-    assert float(precision[1]) == pytest.approx(sum(right) / len(right), abs=0.001)
+    assert float(precision[1]) == pytest.approx(100 * sum(right) / len(right), abs=0.1)
 
 
 def test_the_model_alone(capsys, world, run, tmp_path):
@@ -198,9 +198,9 @@ def test_incomplete_labels_only(capsys, small, store, tmp_path):
     found = rows(out)
     right = [name in truth[row["image"].removeprefix("world/")] for row in found for name in names(row["proposed"])]
     assert len(right) > 40
-    expected = re.search(r"new labels: expected precision [\d.]+, unverified \(([\d.]+) to ([\d.]+) if an image has", answer.out)
+    expected = re.search(r"new labels: expected precision \d+ %, unverified \((\d+) to (\d+) % if an image has", answer.out)
     assert expected is not None
-    assert float(expected[1]) < sum(right) / len(right) <= 1
+    assert float(expected[1]) < 100 * sum(right) / len(right) <= 100
     assert f"next: aevlp review {out}    (its audit measures" in answer.out
     message = refused(capsys, "label", world, "--out", tmp_path / "x.csv", *words, "--min-precision", "0.9")
     assert "has no fully labelled images to measure a precision on; label some (50 or more) with all their labels" in message
@@ -257,7 +257,7 @@ def test_a_precision_out_of_reach(capsys, world, small, store, tmp_path):
     words = ["--damp.temperature", "1e9", "--min-precision", "1"]  # so warm that all classes look alike
     answer = aevlp(capsys, "label", world, "--out", out, *small, *store, *words)
     assert answer.code == 0, answer.err
-    assert "no new label is proposed: with 8 fully labelled images, no least confidence keeps precision 1 by" in answer.out
+    assert "with 8 fully labelled images, no least confidence keeps a precision of 100 % by" in answer.out
     assert not any(row["proposed"] for row in check_rows(out, world))
 
 

@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+from hashlib import blake2b
 
 import pytest
 
 from aevlp.cli.main import main
 from aevlp.data.annotations import COMPLETE
 from aevlp.data.answers import ACCEPTED, REJECTED, AnswerStore, GivenAnswer
+from aevlp.data.fingerprint import DIGEST
 from aevlp.data.readers import read
 from tests.cli.run import aevlp, refused
 from tests.colours import COLOURS, write_world
@@ -71,13 +73,26 @@ def test_rounds_compares_two_runs_on_the_audited_images(capsys, reviewed):
     assert "People have reviewed these images" in report
 
 
-def test_a_model_that_has_seen_the_images_is_told_of(capsys, reviewed):
+def test_images_that_one_of_the_models_has_seen_are_left_out(capsys, reviewed, tmp_path):
+    """A run that is trained before the audit knows its images, and would look better than the later one."""
+    first = shutil.copytree(reviewed / "before", tmp_path / "first")
+    names = read(reviewed / "world", None).names[:2]
+    digests = [blake2b((reviewed / "world" / name).read_bytes(), digest_size=DIGEST).digest() for name in names]
+    with (first / "trained-on.bin").open("ab") as file:
+        file.write(b"".join(digests))
+    answer = aevlp(capsys, "rounds", first, reviewed / "after", reviewed / "world")
+    assert answer.code == 0, answer.err
+    assert f"on {AUDITED - 2} fully labelled images" in answer.out
+    assert f"WARNING: first was trained on 2 of the {AUDITED} images of the split val: they are left out." in answer.out
+
+
+def test_two_models_that_have_seen_the_images_are_not_compared(capsys, reviewed, monkeypatch):
+    monkeypatch.setattr("aevlp.inference.rounds.FEWEST", 20)
     words = ["rounds", reviewed / "before", reviewed / "after", reviewed / "truth.csv", "--split", "train", "--zeros", "negative"]
     shutil.copytree(reviewed / "world" / "images", reviewed / "images", dirs_exist_ok=True)
-    answer = aevlp(capsys, *words)
-    assert answer.code == 0, answer.err
-    assert answer.out.count("WARNING: ") == 2
-    assert re.search(r"after was trained on [1-9]\d* of these 48 images: its figures may be too high", answer.out)
+    message = refused(capsys, *words)
+    assert re.search(r"before was trained on \d+ and after on \d+ of the 48 images of the split 'train'; two models are", message)
+    assert "compared on 20 or more that neither was trained on" in message
 
 
 def test_images_without_complete_labels_are_refused(capsys, reviewed):

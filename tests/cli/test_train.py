@@ -54,9 +54,8 @@ def test_a_useless_model_ends_with_a_warning_and_a_good_one_does_not(capsys, tmp
     assert result["baselines"]["model"] == pytest.approx(result["val_mAP"])
     assert f"chance {result['baselines']['chance']:.2f}" in good.out
     assert "WARNING" not in good.out
-    assert good.out.endswith(
-        f"next: aevlp predict {tmp_path}/good PATH\n      aevlp label {world} --run {tmp_path}/good --out completed.csv\n"
-    )
+    label = f"aevlp label {world} --out {world}/completed.jsonl --run {tmp_path}/good"
+    assert good.out.endswith(f"next: aevlp predict {tmp_path}/good PATH\n      {label}\n")
     (warning,) = result_of(tmp_path / "useless")["warnings"]
     assert "better than chance" in warning
     assert f"WARNING: {warning}\n" in useless.out
@@ -72,6 +71,8 @@ def test_a_model_is_compared_with_its_teacher(capsys, world, small, tmp_path):
     assert baselines["teacher"] > baselines["model"]
     assert baselines["beats_teacher"] is False
     assert f"the teacher alone {baselines['teacher']:.2f}" in answer.out
+    label = f"aevlp label {world} --out {world}/completed.jsonl --recipe {tmp_path}/run/config.yaml"
+    assert answer.out.endswith(f"next: {label}\n      aevlp predict {tmp_path}/run PATH\n")
 
 
 def test_training_learns(capsys, tmp_path, plain):

@@ -38,10 +38,10 @@ def test_the_recipe_leads_to_the_settings_that_were_chosen(capsys, larger, small
     recipe = tmp_path / "own.yaml"
     answer = aevlp(capsys, "tune", larger, *small, *WRONG, "--damp.grid", "3", "--out", recipe)
     assert answer.code == 0, answer.err
-    assert f"{larger}: 20 fully labelled validation images" in " ".join(answer.out.split())
+    assert f"{larger}: 20 fully labelled validation images; in percent" in " ".join(answer.out.split())
     before, after = re.findall(r"F1 ([\d.]+)", answer.out)  # on the training images
-    assert float(before) < 0.2
-    assert float(after) > 0.8
+    assert float(before) < 20
+    assert float(after) > 80
     assert len([line for line in answer.out.splitlines() if "best at" in line]) == 15
     assert recipe.read_text().startswith(f"# use it: aevlp train {larger} --out RUN --recipe {recipe}\n")
     assert len(passes) > 0
@@ -83,7 +83,7 @@ def test_observed_labels_alone_are_enough_to_tune_by(capsys, larger, small, tmp_
     assert "whose labels are all known" not in answer.out
     said = [word for name in CHOSEN for word in (f"--damp.{name}", damp_of(recipe)[name])]
     judged = aevlp(capsys, "tune", larger, *small, *said, "--out", tmp_path / "judged.yaml").out
-    assert float(re.findall(r"as it was: .* F1 ([\d.]+); chosen", " ".join(judged.split()))[0]) > 0.8
+    assert float(re.findall(r"as it was: .* F1 ([\d.]+); chosen", " ".join(judged.split()))[0]) > 80
 
 
 def test_train_tunes_first_if_asked_to_and_goes_on_with_it_when_it_was_killed(capsys, world, small, tmp_path, monkeypatch):

@@ -74,7 +74,7 @@ def test_a_run_has_everything_but_a_model(capsys, world, plain, asking, tmp_path
 
     assert aevlp(capsys, "train", world, "--out", tmp_path / "an", "--method", "an", *plain).code == 0
     assert set(result) == set(result_of(tmp_path / "an"))
-    assert f"next: aevlp label {world} --recipe {run / 'config.yaml'} --out completed.csv" in answer.out
+    assert f"next: aevlp label {world} --out {world}/completed.jsonl --recipe {run / 'config.yaml'}" in answer.out
     page = (run / "report.html").read_text()
     assert "Nothing was trained: these are scores of the teacher tests.colours:teacher." in page
     assert f"Left out: {method} trains nothing" in page

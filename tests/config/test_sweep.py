@@ -114,6 +114,9 @@ def test_the_table_shows_both_maps_where_they_differ_and_a_lower_bound():
     table = shown(results_table(sweep, [(trial, result(mAP_present=55.0, val_labels="incomplete"))], title="", caption="where"))
     assert "50.00 │                      55.00 │   40.00" in table
     assert "lower bound" in table
+    assert "pseudo-labels" not in table  # no run has figures of them
+    known = result(pseudo_labels=dict.fromkeys(("precision", "recall", "accumulated_precision", "accumulated_recall"), 0.5))
+    assert "pseudo-labels" in shown(results_table(sweep, [(trial, known)], title="", caption="where"))
 
 
 def test_the_csv_keeps_what_was_said_to_the_last_digit():

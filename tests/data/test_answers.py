@@ -10,7 +10,7 @@ import pytest
 from aevlp.core.errors import UserError
 from aevlp.core.remote import location
 from aevlp.data.annotations import COMPLETE, Annotations, ScoredCells, ScoreKind, State
-from aevlp.data.answers import ACCEPTED, REJECTED, WITHDRAWN, AnswerStore, GivenAnswer, answers_file
+from aevlp.data.answers import ACCEPTED, REJECTED, WITHDRAWN, AnswerStore, GivenAnswer, answers_file, completed_file
 from aevlp.data.dataset import ImageTable, prepare
 
 CLASSES = ("cat", "dog", "sofa")
@@ -134,8 +134,11 @@ def test_answers_hold_for_another_table_of_the_same_images(store, tmp_path):
 
 
 def test_where_answers_are_kept(tmp_path):
+    assert completed_file(tmp_path) == tmp_path / "completed.jsonl"
     (tmp_path / "completed.jsonl").touch()
     assert answers_file(tmp_path) == answers_file(tmp_path / "completed.jsonl") == tmp_path / "answers.sqlite"
+    (tmp_path / "completed-2.jsonl").touch()
+    assert completed_file(tmp_path / "completed.jsonl") == tmp_path / "completed-3.jsonl"  # beside the answers
 
 
 def test_a_file_that_is_no_store_is_refused_and_kept(tmp_path):

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +83,8 @@ def _shares(figures: AuditFigures) -> tuple[tuple[str, Interval], ...]:
 def _measured(share: Interval) -> str:
     if share.value is None:
         return "unknown; the answered images have none"
-    level = f"{100 * LEVEL:.0f} % interval"
-    return f"{share.value:.2f} ({level} {share.low:.2f} to {share.high:.2f}, {share.high - share.low:.2f} wide)"
+    value, low, high = (floor(100 * each + 0.5) for each in (share.value, share.low, share.high))  # half up, as the page rounds
+    return f"{value} % ({100 * LEVEL:.0f} % interval {low} to {high} %)"
 
 
 def _band_table(bands: Sequence[Band]) -> Table:
@@ -91,7 +92,7 @@ def _band_table(bands: Sequence[Band]) -> Table:
     for name in ("confidence", "proposed", "audited", "right"):
         table.add_column(name, justify="left" if name == "confidence" else "right")
     for band in bands:
-        share = f"{band.right} ({band.right / band.audited:.2f})" if band.audited else "-"
+        share = f"{band.right} ({100 * band.right / band.audited:.0f} %)" if band.audited else "-"
         table.add_row(f"{band.low:.1f} to {band.high:.1f}", str(band.proposed), str(band.audited), share)
     return table
 
@@ -103,14 +104,16 @@ def _line(figures: AuditFigures, table: ImageTable, precision: float) -> str:
         is_open = table.labels[proposed.rows, proposed.columns] == 0
         count = int((is_open & (proposed.confidence >= figures.line)).sum())
         return (
-            f"from confidence {figures.line:.2f} on, new labels keep precision {precision:g} by the lower end of the interval: "
-            f"{count} of {int(is_open.sum())} open ones may be accepted together"
+            f"from confidence {figures.line:.2f} on, new labels keep a precision of {100 * precision:g} % by the lower end of "
+            f"the interval: {count} of {int(is_open.sum())} open ones may be accepted together"
         )
     if figures.more_images is None:
         advice = "more audited images would hardly change that; a better model helps (aevlp label --run RUN --folds 5)"
     else:
         advice = f"about {figures.more_images} more audited images could show one, if they are like these"
-    return f"no confidence is sure to keep precision {precision:g} by the lower end of the interval; {advice}"
+        if figures.more_images > (left := figures.drawn - figures.answered):
+            advice += f"; the audit has {left} left, so look at the proposals in grids"
+    return f"no confidence is sure to keep a precision of {100 * precision:g} % by the lower end of the interval; {advice}"
 
 
 def _next(figures: AuditFigures, given: Namespace) -> str:

@@ -6,6 +6,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.options import Parser, options_of
 from aevlp.core.remote import location
 from aevlp.core.tables import next_steps, show
+from aevlp.data.answers import completed_file
 from aevlp.data.load import DataOptions
 
 
@@ -27,5 +28,5 @@ def check(argv: Sequence[str]) -> None:
         raise UserError(f"{path}: {'; '.join(report.problems)}")
     has_labels = any(report.examples.values())
     options = [word for word in argv if word != str(path)]
-    command = ["train", path, "--out", "runs/first"] if has_labels else ["label", path, "--out", "completed.csv"]
+    command = ["train", path, "--out", "runs/first"] if has_labels else ["label", path, "--out", completed_file(path)]
     show(next_steps([*command, *options]))

@@ -7,6 +7,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
 from aevlp.core.remote import local_path
 from aevlp.core.tables import next_steps, show
+from aevlp.data.answers import completed_file
 
 
 def eval(argv: Sequence[str]) -> None:
@@ -32,6 +33,6 @@ def eval(argv: Sequence[str]) -> None:
     if given.probabilities is not None:
         show(f"written: {given.probabilities}")
     run = arguments.run
-    label = ["label", given.data, "--recipe", run.config, "--out", "completed.csv"]
+    label = ["label", given.data, "--out", completed_file(given.data), "--recipe", run.config]
     use = label if run.is_zero_shot else ["predict", run.path, "PATH"]
     show(next_steps(use if thresholds else ["thresholds", run.path, given.data]))

@@ -24,7 +24,7 @@ def label(argv: Sequence[str]) -> None:
         for option in options_of("", LabelOptions):
             parser.add_option(_described(option))
 
-    example = "aevlp label photos --out completed.csv"
+    example = "aevlp label photos --out photos/completed.jsonl"
     given, config = configured("label", label.__doc__ or "", argv, add, example=example, takes_run=True)
     if given.dry_run:
         from aevlp.inference.completion.estimate import estimate_labelling

@@ -17,7 +17,6 @@ def report(argv: Sequence[str]) -> None:
 
     from aevlp.reports.run_page import write_report
 
-    use = (
-        ["label", "DATA", "--recipe", run.config, "--out", "completed.csv"] if run.is_zero_shot else ["predict", run.path, "PATH"]
-    )
+    label = ["label", "DATA", "--out", "DATA/completed.jsonl", "--recipe", run.config]
+    use = label if run.is_zero_shot else ["predict", run.path, "PATH"]
     show(f"written: {write_report(run)} (open it in a browser)\n{next_steps(use)}")

@@ -6,6 +6,7 @@ from aevlp.cli.evaluation import RunArguments, add_options
 from aevlp.core.options import Parser
 from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
+from aevlp.data.answers import completed_file
 from aevlp.data.load import DataOptions
 
 
@@ -35,4 +36,5 @@ def rounds(argv: Sequence[str]) -> None:
     page = write_rounds(found, runs[1])
     if runs[1].evidence.is_file() and runs[1].report.is_file():
         write_report(runs[1])
-    show("\n".join([*lines, f"written: {page}", next_steps(["review", given.data])]))
+    label = ["label", given.data, "--out", completed_file(given.data), "--run", given.after]
+    show("\n".join([*lines, f"written: {page}", next_steps(label)]))

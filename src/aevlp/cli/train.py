@@ -10,6 +10,7 @@ from aevlp.core.errors import UserError
 from aevlp.core.options import Parser
 from aevlp.core.remote import local_path, location
 from aevlp.core.tables import next_steps, show
+from aevlp.data.answers import completed_file
 from aevlp.training.run_folder import RunFolder
 
 ALWAYS = "always"
@@ -90,8 +91,15 @@ def _summary(result: dict[str, Any], out: Path, data: Path) -> str:
     report = RunFolder(out).report
     content = "model and figures" if result["epochs"] else "figures"
     lines.append(f"{content}: {out}{f'; report: {report}' if report.is_file() else ''}")
-    use = [["predict", out, "PATH"], ["label", data, "--run", out, "--out", "completed.csv"]]
+    return "\n".join([*lines, next_steps(*_next(result, baselines, out, data))])
+
+
+def _next(result: dict[str, Any], baselines: dict[str, Any], out: Path, data: Path) -> list[list[object]]:
+    """Return the commands that people mostly give after a training: what to do depends on how good it is."""
+    if baselines.get("beats_chance") is False:
+        return [["check", data]]
+    predict, label = ["predict", out, "PATH"], ["label", data, "--out", completed_file(data)]
+    teacher_alone = [*label, "--recipe", RunFolder(out).config]
     if not result["epochs"]:
-        use = [["label", data, "--recipe", RunFolder(out).config, "--out", "completed.csv"]]
-    is_bad = False in (baselines.get("beats_chance"), baselines.get("beats_teacher"))
-    return "\n".join([*lines, next_steps(*([["check", data]] if is_bad else use))])
+        return [teacher_alone]
+    return [teacher_alone, predict] if baselines.get("beats_teacher") is False else [predict, [*label, "--run", out]]

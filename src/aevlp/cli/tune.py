@@ -85,7 +85,7 @@ def _on_training_images(source: Damp, tuning: Tuning, train: Split) -> str:
         source.take(asdict(setting))
         precision, recall = precision_recall(source.labels(1).numpy() == 1, train.observed, train.truth)
         f1 = 2 * precision * recall / (precision + recall) if precision and recall else 0.0
-        lines.append(f"{name}: precision {precision or 0:.3f}, recall {recall or 0:.3f}, F1 {f1:.3f}")
+        lines.append(f"{name}: precision {100 * (precision or 0):.1f}, recall {100 * (recall or 0):.1f}, F1 {100 * f1:.1f}")
     return "on the training images, whose labels are all known here: " + "; ".join(lines)
 
 
@@ -96,10 +96,10 @@ def _table(tuning: Tuning, title: str) -> Table:
         "estimated": "training images, estimated from their observed labels",
     }[tuning.basis]
     columns = ("temperature", "global_threshold", "top_k", "negative_fraction", "precision", "recall", "F0.5", "positives lost")
-    table = Table("", *columns, title=f"{escape(title)}: {tuning.images} {basis}", title_justify="left")
+    table = Table("", *columns, title=f"{escape(title)}: {tuning.images} {basis}; in percent", title_justify="left")
     rows = [("as it was", tuning.before), *(("best at", one) for one in tuning.tried), ("chosen", tuning.chosen)]
     for name, (setting, figures) in rows:
         numbers = (figures.precision, figures.recall, figures.f_half, figures.negatives_wrong)
         style = "bold" if name == "chosen" else None
-        table.add_row(name, *(f"{v:g}" for v in asdict(setting).values()), *(f"{v:.3f}" for v in numbers), style=style)
+        table.add_row(name, *(f"{v:g}" for v in asdict(setting).values()), *(f"{100 * v:.1f}" for v in numbers), style=style)
     return table

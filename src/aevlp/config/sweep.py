@@ -23,7 +23,13 @@ from aevlp.config.run_options import options_for
 from aevlp.core.options import show_value
 from aevlp.core.paired import FEWEST, SeedValues, no_claim, paired_difference
 
-FIGURES = ("precision", "recall", "accumulated_precision", "accumulated_recall")
+FIGURES = {
+    "precision": "pseudo-labels: precision",
+    "recall": "recall",
+    "accumulated_precision": "accumulated precision",
+    "accumulated_recall": "accumulated recall",
+}
+"""Figures of pseudo-labels, and their headings in a table."""
 MEASURED = ("mAP", "mAP_present", "val_mAP", "best_epoch", "epochs")
 VALUES = (*MEASURED, *(f"pseudo_{figure}" for figure in FIGURES), "images_per_second")
 COLUMNS = ("seed", *VALUES, "run")
@@ -181,7 +187,9 @@ def results_table(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, ti
     for name in ("method", *sweep.varied):
         table.add_column(name)
     maps = ["test mAP", *(["of classes with a positive"] if present else []), "val mAP"]
-    for name in (*maps, "pseudo-labels: precision", "recall", "accumulated precision", "accumulated recall"):
+    # Without true labels of training images, no run has figures of pseudo-labels.
+    figures = FIGURES if any(result["pseudo_labels"][key] is not None for result in results for key in FIGURES) else {}
+    for name in (*maps, *figures.values()):
         table.add_column(name, justify="right")
     for row in dict.fromkeys(trial.label for trial, _ in outcomes):
         trial = next(trial for trial, _ in outcomes if trial.label == row)
@@ -192,7 +200,7 @@ def results_table(sweep: Sweep, outcomes: Sequence[tuple[Trial, Outcome]], *, ti
         cells = [mean_and_spread([result[key] for result in done]) for key in keys]
         if failed := len(ours) - len(done):
             cells[0] = f"{cells[0]} ({failed} failed)" if done else "failed"
-        for figure in FIGURES:
+        for figure in figures:
             values = [result["pseudo_labels"][figure] for result in done]
             cells.append(mean_and_spread([None if value is None else 100 * value for value in values]))
         table.add_row(trial.method, *setting, *cells)

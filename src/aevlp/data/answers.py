@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,6 +93,13 @@ def answers_file(data: Path) -> Path:
     if isinstance(data, RemotePath):
         raise UserError(f"{data}: {READ_ONLY}; name a file on this machine for the answers with --answers")
     return (data if data.is_dir() else data.parent) / ANSWERS_FILE
+
+
+def completed_file(data: Path) -> Path:
+    """Return a new file for completed labels in the folder of the image set at `data`: answers are looked for there."""
+    folder = Path() if isinstance(data, RemotePath) else answers_file(data).parent
+    names = chain(["completed.jsonl"], (f"completed-{number}.jsonl" for number in count(2)))
+    return next(file for name in names if not (file := folder / name).exists())
 
 
 class AnswerStore:

@@ -55,7 +55,8 @@ class RoundComparison:
     thresholds: tuple[Values, Values]  # [C]
     overall: tuple[Difference, ...]
     per_class: tuple[Difference, ...]  # average precision
-    trained_on: tuple[int, int]  # number of these images that each model was trained on
+    trained_on: tuple[int, int]  # number of the split's images that each model was trained on; all of them are left out
+    of: int  # images of the split
     effort: Effort | None
 
     @property
@@ -76,14 +77,20 @@ class RoundComparison:
 def compare_rounds(
     runs: tuple[RunFolder, RunFolder], found: tuple[SplitProbabilities, SplitProbabilities], effort: Effort | None
 ) -> RoundComparison:
-    """Compare two runs by their probabilities of the same fully labelled split."""
+    """Compare two runs by their probabilities of the images of a fully labelled split that neither was trained on.
+
+    A model knows the tags of its training images by heart: on images that one of two models has seen, that one looks better.
+    """
     split, classes = found[0].split, tuple(found[0].classes)
     _require_complete(split)
     assert split.truth is not None
-    truth = split.truth == 1
+    seen = _seen(runs[0], split), _seen(runs[1], split)
+    rows = np.flatnonzero(~(seen[0] | seen[1]))
+    _require_unseen(runs, split, seen, len(rows))
+    truth = split.truth[rows] == 1
     limits = [read_thresholds(run.thresholds, classes) for run in runs]
-    given = limits[0].above(found[0].found), limits[1].above(found[1].found)
-    scores = found[0].found.astype(np.float64), found[1].found.astype(np.float64)
+    given = limits[0].above(found[0].found[rows]), limits[1].above(found[1].found[rows])
+    scores = found[0].found[rows].astype(np.float64), found[1].found[rows].astype(np.float64)
     weights = np.random.default_rng(seed_for(0, "rounds")).exponential(size=(REPLICATES, len(truth)))
     weights = np.concatenate([np.ones((1, len(truth))), weights])  # the first row gives the figures themselves
     precision = [average_precisions(each, truth, weights) for each in scores]
@@ -93,7 +100,7 @@ def compare_rounds(
         before=runs[0].path,
         after=runs[1].path,
         split=split.name,
-        paths=split.paths,
+        paths=split.paths.at(rows),
         classes=classes,
         truth=truth,
         given=given,
@@ -104,7 +111,8 @@ def compare_rounds(
             _difference("macro F1", *f1),
         ),
         per_class=tuple(columns),
-        trained_on=(_seen(runs[0], split), _seen(runs[1], split)),
+        trained_on=(int(seen[0].sum()), int(seen[1].sum())),
+        of=len(split.names),
         effort=effort,
     )
 
@@ -150,11 +158,11 @@ def _values(by_class: Mapping[str, float], classes: Sequence[str]) -> Values:
     return np.array([by_class[name] for name in classes])
 
 
-def _seen(run: RunFolder, split: Split) -> int:
-    """Return how many of the images the run's model was trained on."""
+def _seen(run: RunFolder, split: Split) -> Flags:
+    """Return which of the images [N] the run's model was trained on."""
     if not run.trained_on.is_file():
-        return 0
-    return int(np.isin(split.digests, np.fromfile(run.trained_on, f"S{DIGEST}")).sum())
+        return np.zeros(len(split.names), bool)
+    return np.isin(split.digests, np.fromfile(run.trained_on, f"S{DIGEST}"))
 
 
 def _require_complete(split: Split) -> None:
@@ -163,4 +171,15 @@ def _require_complete(split: Split) -> None:
             f"{split.root}: the split '{split.name}' has {len(split.names)} images"
             f"{'' if split.truth is not None else ' that are not fully labelled'}; two models are compared on {FEWEST} or more "
             "fully labelled ones: answer the audit of aevlp review, or choose another split with --split"
+        )
+
+
+def _require_unseen(runs: Sequence[RunFolder], split: Split, seen: Sequence[Flags], left: int) -> None:
+    if left < FEWEST:
+        counts = [(run.path.name, int(flags.sum())) for run, flags in zip(runs, seen, strict=True) if flags.any()]
+        known = " and ".join(f"{name}{' ' if place else ' was trained '}on {count}" for place, (name, count) in enumerate(counts))
+        raise UserError(
+            f"{split.root}: {known} of the {len(split.names)} images of the split '{split.name}'; two models are compared on "
+            f"{FEWEST} or more that neither was trained on: compare runs that were trained after the audit was answered, or "
+            "choose another split with --split"
         )

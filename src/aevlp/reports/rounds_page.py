@@ -82,7 +82,8 @@ def verdict(found: RoundComparison) -> str:
 def warnings_of(found: RoundComparison) -> list[str]:
     """Return what makes the comparison less certain than it looks."""
     return [
-        f"{path.name} was trained on {count} of these {len(found.truth)} images: its figures may be too high."
+        f"{path.name} was trained on {count} of the {found.of} images of the split {found.split}: they are left out. A run "
+        "that is trained after the audit is compared on all of them."
         for path, count in zip((found.before, found.after), found.trained_on, strict=True)
         if count
     ]

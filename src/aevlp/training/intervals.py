@@ -13,15 +13,15 @@ MOST_WEIGHTS = 20_000_000  # random numbers, 160 MB: with very many images there
 
 @dataclass(frozen=True)
 class Interval:
-    """A measured share and the interval that holds the true one in `LEVEL` of all cases, 0 to 1."""
+    """A measured share and the interval that holds the true one in `LEVEL` of all cases, 0 to 1; people read it in percent."""
 
     value: float | None  # None: nothing was there to measure it on
     low: float
     high: float
 
     def __str__(self) -> str:
-        value = "unknown" if self.value is None else f"{self.value:.3f}"
-        return f"{value} ({100 * LEVEL:.0f} % interval {self.low:.3f} to {self.high:.3f})"
+        value = "unknown" if self.value is None else f"{100 * self.value:.1f} %"
+        return f"{value} ({100 * LEVEL:.0f} % interval {100 * self.low:.1f} to {100 * self.high:.1f} %)"
 
 
 class ImageBootstrap:

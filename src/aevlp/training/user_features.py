@@ -24,6 +24,7 @@ log = logging.getLogger("aevlp")
 FEATURES, IMAGES, FLIPPED = "features", "images", "flipped"
 HOW = "write it with numpy.savez(FILE, features=..., images=...)"
 Values = npt.NDArray[np.floating]
+_warned_of: set[str] = set()  # files whose names were matched by file name: folds and sweeps read one file many times
 
 
 class UserFeatures:
@@ -45,7 +46,6 @@ class UserFeatures:
             )
         self._rows = {name: row for row, name in enumerate(self.names)}
         self._rows_by_file_name = _by_file_name(self.names)
-        self._has_warned = False
 
     @property
     def width(self) -> int:
@@ -89,8 +89,8 @@ class UserFeatures:
             )
         rows = np.array([table[key] for key in keys], dtype=np.intp)
         pairs = ((name, self.names[row]) for name, row in zip(names, rows, strict=True))
-        if not self._has_warned and (other := next((pair for pair in pairs if not _is_end(*pair)), None)):
-            self._has_warned = True
+        if self.file not in _warned_of and (other := next((pair for pair in pairs if not _is_end(*pair)), None)):
+            _warned_of.add(self.file)
             log.warning(
                 "%s%s: matched by file name alone, such as '%s' for the image '%s'", self._called, self.file, *other[::-1]
             )

@@ -154,7 +154,8 @@ def test_expectations_have_the_range_of_other_numbers_of_labels():
     claim = expected_claim(confidence[confidence >= best_f1_cut(confidence)], target, 1.0)
     assert claim.low < claim.precision < claim.high
     assert claim.fewest < (images.truth == 1).sum(1).mean() < claim.most
-    assert str(claim).startswith(f"expected precision {claim.precision:.2f}, unverified ({claim.low:.2f} to {claim.high:.2f} if")
+    mean, low, high = (f"{100 * share:.0f}" for share in (claim.precision, claim.low, claim.high))
+    assert str(claim).startswith(f"expected precision {mean} %, unverified ({low} to {high} % if")
 
 
 def test_a_predictor_that_knows_nothing_proposes_nothing():

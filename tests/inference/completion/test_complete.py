@@ -221,7 +221,7 @@ def test_a_precision_out_of_reach_proposes_nothing(train, val):
     done = completed(dataset(train.observed, val.truth), constant, {"teacher": constant["teacher"]}, min_precision=0.9)
     assert not done.proposals["train"].proposed.any()
     assert done.claim.startswith(
-        "no new label is proposed: with 800 fully labelled images, no least confidence keeps precision 0.9"
+        "no new label is proposed: with 800 fully labelled images, no least confidence keeps a precision of 90 %"
     )
 
 

@@ -64,6 +64,7 @@ def test_by_class_with_keys_alone(open_page, review):
     expect(page.locator(".cell").nth(2)).to_be_focused()
     assert page.locator("#effect").text_content().startswith(f"Enter: {len(files) - 2} are")
     assert page.locator("#effect").text_content().endswith("1 stays open.")
+    assert re.fullmatch(r"[01]\.\d\d", page.locator(".cell .caption span").first.text_content())  # a confidence, 0 to 1
     press(page, "Enter")
     expect_said(page, f"{len(files) - 1} answers kept for {name}")
     rest, marked = (ACCEPTED, REJECTED) if accepts else (REJECTED, ACCEPTED)
@@ -196,7 +197,7 @@ def test_the_audit_is_answered_and_the_queue_read(open_page, review):
     expect(page.locator("#fits")).to_contain_text("30 minutes by class")
     page.locator("#minutes").fill("1")
     page.keyboard.press("Tab")
-    expect(page.locator("#fits")).to_contain_text("1 minutes by class")
+    expect(page.locator("#fits")).to_contain_text("1 minute by class")
     page.get_by_role("button", name="Look at").first.press("Enter")
     expect(page.locator("#question")).to_contain_text("Is this")
     press(page, "?")

@@ -103,6 +103,9 @@ def test_the_reason_says_what_is_expected():
     disputed = scored([(0, 0, ScoreKind.PROPOSED, 0.5)], teacher=[0.1], model=[0.9])
     (grid,) = suggest_grids(disputed, np.ones(1, bool), np.array([100]), size=24)
     assert grid.reason == "1 proposed label, about 0 of them wrong; teacher and model disagree"
+    disputed = scored([(0, 0, ScoreKind.PROPOSED, 0.5)], teacher=[0.1], likeness=[0.5], model=[0.9])
+    (grid,) = suggest_grids(disputed, np.ones(1, bool), np.array([100]), size=24)
+    assert grid.reason.endswith("; teacher, likeness and model disagree")
 
     doubted = scored([(5, 0, ScoreKind.DOUBTED, 0.01)], teacher=[0.01], model=[0.02])
     (image,) = suggest_images(doubted, np.ones(1, bool), np.array([100]))

@@ -48,10 +48,9 @@ class ExpectedClaim:
     most: float  # labels per image at `high`
 
     def __str__(self) -> str:
-        return (
-            f"expected precision {self.precision:.2f}, unverified ({self.low:.2f} to {self.high:.2f} if an image has "
-            f"{self.fewest:.2f} to {self.most:.2f} labels)"
-        )
+        mean, low, high = (f"{100 * share:.0f}" for share in (self.precision, self.low, self.high))
+        labels = f"{self.fewest:.2f} to {self.most:.2f} labels"
+        return f"expected precision {mean} %, unverified ({low} to {high} % if an image has {labels})"
 
 
 Claim = MeasuredClaim | ExpectedClaim

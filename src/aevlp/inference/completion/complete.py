@@ -153,8 +153,8 @@ def _cut(task: LabelTask, unknown: Floats, held_out: Doubles, target: FitTarget)
         cut = measured.precise_cut(options.min_precision)
         if cut == np.inf:
             return cut, (
-                f"no new label is proposed: with {len(held_out)} fully labelled images, no least confidence keeps precision "
-                f"{options.min_precision:g} by the lower end of its 90 % interval; more of them, a trained model "
+                f"no new label is proposed: with {len(held_out)} fully labelled images, no least confidence keeps a precision "
+                f"of {100 * options.min_precision:g} % by the lower end of its 90 % interval; more of them, a trained model "
                 "(--run RUN --folds 5) or a lower precision help"
             )
     return cut, measured.claim(cut) if (unknown >= cut).any() else NOTHING_ABOVE

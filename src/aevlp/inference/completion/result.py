@@ -148,7 +148,7 @@ class Completion:
         """Compare the proposals with labels that are known but were hidden; nothing was fitted to them."""
         observed, found, there = self.data.train.observed, self.proposals["train"], truth == 1
         precision, recall = (
-            "-" if value is None else f"{value:.3f}" for value in precision_recall(found.proposed, observed, truth)
+            "-" if value is None else f"{100 * value:.1f} %" for value in precision_recall(found.proposed, observed, truth)
         )
         wrong, hidden = int((found.denied & there).sum()), max(int((there & (observed == 0)).sum()), 1)
         return (

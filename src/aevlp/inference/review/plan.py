@@ -36,6 +36,7 @@ class NextImage:
     """An image that is worth a look."""
 
     row: int
+    file: str
     labels: int
     reason: str
 
@@ -62,7 +63,7 @@ def make_plan(session: ReviewSession, holder: str, who: str, minutes: float) -> 
     open_of = np.bincount(state.scores.rows[available], minlength=len(session.table.names)).tolist()
     return ReviewPlan(
         [NextGrid(each.column, len(each.cells), each.accepts, each.reason) for each in grids[:MOST_SHOWN]],
-        [NextImage(each.row, open_of[each.row], each.reason) for each in images[:MOST_SHOWN]],
+        [NextImage(each.row, session.table.names[each.row], open_of[each.row], each.reason) for each in images[:MOST_SHOWN]],
         _fit(((len(each.cells), each.cost) for each in grids), pace, 60 * minutes),
         _fit(((open_of[each.row], each.cost) for each in images), pace, 60 * minutes),
     )

@@ -5,7 +5,6 @@ candidate is a missing label with p. It counts up to twice as much where the pre
 rare class. The cost is counted in keys: one to settle, and one for each expected exception.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,7 +115,7 @@ def suggest_grids(
         sums.gain.tolist(),
         cost[best].tolist(),
         (2 * sums.there >= sums.cells).tolist(),
-        _reasons(sums, tuple(scores.predictors), positives[columns]),
+        _reasons(sums, list(scores.predictors), positives[columns]),
         strict=True,
     )
     return [GridSuggestion(*each) for each in values]
@@ -137,7 +136,7 @@ def suggest_images(
     cost = 1 + sums.changes.sum(1)
     best = np.argsort(-sums.gain / cost, kind="stable")[:most]
     sums, rows = sums.at(best), group[first[best]]
-    reasons = _reasons(sums, tuple(scores.predictors), None)
+    reasons = _reasons(sums, list(scores.predictors), None)
     values = zip(rows.tolist(), sums.gain.tolist(), cost[best].tolist(), reasons, strict=True)
     return [ImageSuggestion(*each) for each in values]
 
@@ -172,9 +171,9 @@ def _disagreement(predictors: list[NDArray[np.float32]], count: int) -> Doubles:
     return np.where(highest > lowest, highest - lowest, 0.0)
 
 
-def _reasons(sums: _Sums, predictors: Sequence[str], positives: NDArray[np.intp] | None) -> list[str]:
+def _reasons(sums: _Sums, predictors: list[str], positives: NDArray[np.intp] | None) -> list[str]:
     """Return why each group is worth a look, in a line each; `positives` [G] is None for groups of several classes."""
-    disagree = f"{' and '.join(predictors)} disagree"
+    disagree = f"{', '.join([*predictors[:-2], ' and '.join(predictors[-2:])])} disagree"
     both = "both predictors" if len(predictors) == 2 else "every predictor"
     counts, changes = sums.counts.astype(int).tolist(), sums.changes.round().astype(int).tolist()
     confirmed = [RARE] * len(counts) if positives is None else positives.tolist()

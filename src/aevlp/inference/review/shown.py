@@ -92,7 +92,7 @@ def shown_audit(session: ReviewSession, wished: int | None) -> dict[str, Any]:
 
 
 def _share(interval: Interval | None) -> dict[str, float] | None:
-    return None if interval is None or interval.value is None else {key: round(v, 4) for key, v in asdict(interval).items()}
+    return None if interval is None or interval.value is None else {key: round(v, 6) for key, v in asdict(interval).items()}
 
 
 def _why_no_line(session: ReviewSession) -> str:
@@ -107,6 +107,8 @@ def _why_no_line(session: ReviewSession) -> str:
     if figures.answered < FEW_AUDITED:
         return f"No line keeps a precision of {percent} for sure yet: {figures.answered} images of the audit are answered."
     if figures.more_images is not None:
-        more = f"about {figures.more_images} more images of the audit are needed"
+        left, more = figures.drawn - figures.answered, f"about {figures.more_images} more images of the audit are needed"
+        if figures.more_images > left:
+            more += f", and it has {left} left, so look at the proposals in grids"
         return f"No line keeps a precision of {percent} for sure yet: {more}."
     return f"No line keeps a precision of {percent}: the proposals are not right often enough, so look at them in grids."

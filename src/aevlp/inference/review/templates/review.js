@@ -2,8 +2,10 @@
 (() => {
   const facts = JSON.parse(document.getElementById("facts").textContent);
   const part = (id) => document.getElementById(id);
-  const percent = (share) => `${Math.round(100 * share)} %`;
+  const percent = (share) => `${Math.round(100 * share)} %`; // precision and recall
+  const probability = (p) => p.toFixed(2); // confidences and scores of the teacher
   const number = (value) => value.toLocaleString("en");
+  const counted = (count, unit) => `${number(count)} ${unit}${count === 1 ? "" : "s"}`;
   const MOST_MATCHES = 8;
   const MOST_HISTORY = 500;
   const MODES = ["class", "image", "queue", "audit"];
@@ -204,7 +206,7 @@
     shown.addEventListener("error", () => shown.replaceWith(element("span", "gone", "cannot be shown")));
     shown.src = picture(cell.row, 256);
     const caption = element("span", "caption");
-    caption.append(element("span", "", percent(cell.confidence)));
+    caption.append(element("span", "", probability(cell.confidence)));
     if (cell.kind === "doubted") caption.append(element("span", "doubt", "doubted"));
     button.append(shown, element("span", "badge"), caption, element("span", "quiet", cell.file));
     button.title = cell.file;
@@ -234,7 +236,7 @@
       return;
     }
     part("question").textContent = `Is this \u201c${facts.classes[grid.label]}\u201d?`;
-    part("why").textContent = `${grid.reason}. ${number(grid.open)} of this class are open.`;
+    part("why").textContent = `${grid.reason}. ${number(grid.open)} of this class ${grid.open === 1 ? "is" : "are"} open.`;
     part("cells").replaceChildren(...grid.cells.map(cellButton));
     grid.cells.forEach((_, place) => showMark(place));
     showEffect();
@@ -319,7 +321,7 @@
     const name = facts.classes[grid.label];
     const { count } = await ask("settle", { ...body, ...effort() });
     const [yes, no] = accepts ? [rest, marked] : [marked, rest];
-    say(`${count} answers kept for ${name}: ${yes} accepted, ${no} rejected.`);
+    say(`${counted(count, "answer")} kept for ${name}: ${yes} accepted, ${no} rejected.`);
     await nextGrid();
   }
 
@@ -341,7 +343,7 @@
   async function showBulk() {
     const audit = await ask("audit", { label: wished });
     const text = audit.reason ||
-      `The audit shows a precision of at least ${percent(audit.wished)} for proposals from ${percent(audit.line)} on: ` +
+      `The audit shows a precision of at least ${percent(audit.wished)} for proposals from a confidence of ${probability(audit.line)} on: ` +
       (audit.above ? `${number(audit.above)} of them are open${wished === null ? "" : " in this class"}.` : "none of them is open.");
     part("bulk-text").textContent = text;
     const button = part("bulk-button");
@@ -353,7 +355,7 @@
   async function acceptAbove() {
     const expected = Number(part("bulk-button").dataset.expected);
     const { count } = await ask("accept-above", { label: wished, expected, ...effort() });
-    say(`${number(count)} labels above the audited line accepted.`);
+    say(`${counted(count, "label")} above the audited line accepted.`);
     ahead = null;
     await nextGrid();
   }
@@ -385,7 +387,7 @@
     }
     const state = element("span", "state");
     state.append(element("span", chip.state === "candidate" ? "quiet" : "", `${chip.state} `));
-    if (chip.confidence !== undefined) state.append(percent(chip.confidence));
+    if (chip.confidence !== undefined) state.append(probability(chip.confidence));
     item.append(yes, element("span", "name", name), state, no);
     return item;
   }
@@ -451,7 +453,7 @@
     const open = image.chips.filter((chip) => chip.state === "proposed");
     if (!open.length) return say("No proposed label is open.");
     await answer(open.map(({ label }) => ({ label, value: 1 })));
-    say(`${open.length} proposed ${open.length === 1 ? "label" : "labels"} accepted.`);
+    say(`${counted(open.length, "proposed label")} accepted.`);
     showChips();
     focusChip(image.chips.findIndex(isOpen));
   }
@@ -522,7 +524,7 @@
       figure("Recall of the new labels", value(audit.recall), `90 % interval ${interval(audit.recall)}`),
     );
     part("audit-line").textContent = audit.reason ||
-      `Proposals from a confidence of ${percent(audit.line)} on keep a precision of ${percent(audit.wished)}: they can be accepted together, by class.`;
+      `Proposals from a confidence of ${probability(audit.line)} on keep a precision of ${percent(audit.wished)}: they can be accepted together, by class.`;
   }
 
   function hideTiles() {
@@ -554,13 +556,13 @@
       const [best, score] = tile.top[0];
       const own = label === null ? score : tile.scores[label];
       item.style.setProperty("--share", `${Math.round(65 * own)}%`);
-      item.append(element("span", "", facts.classes[best]), element("span", "", percent(score)));
-      if (label !== null && label !== best) item.append(element("span", "", `${facts.classes[label]} ${percent(own)}`));
+      item.append(element("span", "", facts.classes[best]), element("span", "", probability(score)));
+      if (label !== null && label !== best) item.append(element("span", "", `${facts.classes[label]} ${probability(own)}`));
       return item;
     }));
     part("tiles").hidden = false;
     const [best, score] = tiles[0].top[0];
-    const text = `The teacher saw ${facts.classes[best]} (${percent(score)}) in the whole image; each tile shows its best class.`;
+    const text = `The teacher saw ${facts.classes[best]} (${probability(score)}) in the whole image; each tile shows its best class.`;
     part("tiles-note").textContent = text;
     say(text);
   }
@@ -573,13 +575,13 @@
     const fit = (name, unit, { count, labels, seconds }) => {
       const tile = element("div", "tile");
       tile.append(
-        element("dt", "", name), element("dd", "", `${number(labels)} labels`),
-        element("dd", "note", `${number(count)} ${unit}, about ${duration(seconds)}`),
+        element("dt", "", name), element("dd", "", counted(labels, "label")),
+        element("dd", "note", `${counted(count, unit)}, about ${duration(seconds)}`),
       );
       return tile;
     };
     part("fits").replaceChildren(
-      fit(`${minutes} minutes by class`, "grids", plan.by_class), fit(`${minutes} minutes by image`, "images", plan.by_image),
+      fit(`${counted(minutes, "minute")} by class`, "grid", plan.by_class), fit(`${counted(minutes, "minute")} by image`, "image", plan.by_image),
     );
     const line = (text, note, go) => {
       const item = element("li");
@@ -591,9 +593,9 @@
       return item;
     };
     part("next-grids").replaceChildren(...plan.grids.map((next) =>
-      line(facts.classes[next.label], `${next.cells} images: ${next.reason}`, () => { location.hash = `class/${next.label}`; })));
+      line(facts.classes[next.label], `${counted(next.cells, "image")}: ${next.reason}`, () => { location.hash = `class/${next.label}`; })));
     part("next-images").replaceChildren(...plan.images.map((next) =>
-      line(`image ${next.row + 1}`, `${next.labels} labels: ${next.reason}`, () => {
+      line(next.file, `${counted(next.labels, "label")}: ${next.reason}`, () => {
         openRow = next.row;
         location.hash = "image";
       })));
@@ -618,7 +620,7 @@
       else await enter(wanted, null, undone);
       if (mode === "audit") showFigures();
     } else if (mode === "class") await nextGrid();
-    say(`Undone: ${undone.count} ${undone.count === 1 ? "answer" : "answers"}${about}.`);
+    say(`Undone: ${counted(undone.count, "answer")}${about}.`);
   }
 
   async function enter(wanted, label, undone) {
