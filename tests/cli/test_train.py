@@ -1,10 +1,13 @@
 import csv
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from PIL import Image
 
+from aevlp.cli.train import _next
 from aevlp.training.run_folder import RunFolder
 from tests.cli.run import aevlp, refused, result_of, weights_of
 from tests.colours import COLOURS, write_world
@@ -71,8 +74,16 @@ def test_a_model_is_compared_with_its_teacher(capsys, world, small, tmp_path):
     assert baselines["teacher"] > baselines["model"]
     assert baselines["beats_teacher"] is False
     assert f"the teacher alone {baselines['teacher']:.2f}" in answer.out
-    label = f"aevlp label {world} --out {world}/completed.jsonl --recipe {tmp_path}/run/config.yaml"
-    assert answer.out.endswith(f"next: {label}\n      aevlp predict {tmp_path}/run PATH\n")
+
+
+def test_what_to_do_next_depends_on_how_good_the_model_is(tmp_path):
+    label, predict = ["label", tmp_path, "--out", tmp_path / "completed.jsonl"], ["predict", Path("run"), "PATH"]
+    teacher_alone, with_model = [*label, "--recipe", Path("run/config.yaml")], [*label, "--run", Path("run")]
+    trained: dict[str, Any] = {"epochs": 3}
+    assert _next(trained, {"beats_chance": True, "beats_teacher": True}, Path("run"), tmp_path) == [predict, with_model]
+    assert _next(trained, {"beats_chance": True, "beats_teacher": False}, Path("run"), tmp_path) == [teacher_alone, predict]
+    assert _next(trained, {"beats_chance": False, "beats_teacher": False}, Path("run"), tmp_path) == [["check", tmp_path]]
+    assert _next({"epochs": 0}, {}, Path("run"), tmp_path) == [teacher_alone]
 
 
 def test_training_learns(capsys, tmp_path, plain):
