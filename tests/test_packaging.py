@@ -133,10 +133,18 @@ def test_the_wheel_works_outside_of_the_tree(installed, tmp_path):
     assert "consensus" in outside([installed / "aevlp", "methods"], tmp_path).stdout
     demo = outside([installed / "aevlp", "demo", "--methods", "an", "--device", "cpu"], tmp_path)
     assert demo.returncode == 0, demo.stderr
-    words = ["predict", "demo-run/an-0", "demo-run/world/images", "--out", "labels.csv", "--device", "cpu"]
-    answer = outside([installed / "aevlp", *words], tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    assert len((tmp_path / "labels.csv").read_text().splitlines()) > 1000
+    given = ["--recipe", "demo", "--damp.draws", "1", "--device", "cpu"]
+    for words in (
+        ["check", "demo-run/world"],
+        ["train", "demo-run/world", "--out", "runs/first", *given, "--train.mode", "linear"],
+        ["predict", "runs/first", "demo-run/world/images", "--out", "labels.csv", "--device", "cpu"],
+        ["label", "demo-run/world", "--out", "completed.jsonl", *given],
+    ):
+        answer = outside([installed / "aevlp", *words], tmp_path)
+        assert answer.returncode == 0, answer.stderr
+    assert (tmp_path / "runs" / "first" / "report.html").stat().st_size > 100_000
+    for file in ("labels.csv", "completed.jsonl"):
+        assert len((tmp_path / file).read_text().splitlines()) > 1000
 
 
 @pytest.mark.soak
