@@ -96,13 +96,21 @@ def same(one, other) -> bool:
     return one == other
 
 
+@pytest.fixture(scope="module")
+def killed(world, small, tmp_path_factory) -> Path:
+    """A folder with a run that was killed in its third epoch, and its store."""
+    folder = tmp_path_factory.mktemp("killed")
+    words = ["train", world, "--out", folder / "run", *small, "--store", folder / "views"]
+    command = [sys.executable, "-m", "tests.cli.killed", "third_epoch", *map(str, words)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    return folder
+
+
 @pytest.fixture
-def parted(world, small, tmp_path):
+def parted(world, small, tmp_path, killed):
     """The command of a run that was killed in its third epoch, with the checkpoints of two."""
-    words = ["train", str(world), "--out", str(tmp_path / "run"), *small]
-    killed = [sys.executable, "-m", "tests.cli.killed", "third_epoch", *words]
-    assert subprocess.run(killed, capture_output=True, check=False).returncode == -signal.SIGKILL
-    return words
+    shutil.copytree(killed / "run", tmp_path / "run")
+    return ["train", str(world), "--out", str(tmp_path / "run"), *small, "--store", str(killed / "views")]
 
 
 def flip_a_bit(file: Path) -> None:

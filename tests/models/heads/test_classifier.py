@@ -146,7 +146,7 @@ def test_the_boosted_map_looks_at_the_last_feature_map(folders, pixels):
 def test_features_are_what_a_plain_head_sees(folders, pixels):
     classifier = build(folders["resnet"]).eval()
     values = pixels.permute(0, 3, 1, 2).float() / 255
-    values = (values - classifier.mean) / classifier.std
+    values = ((values - classifier.mean) / classifier.std).contiguous(memory_format=classifier.layout)
     expected = classifier.network.resnet(values).pooler_output.flatten(1)
     assert expected.shape == (3, WIDTH)
     assert torch.equal(classifier.features(pixels), expected)
