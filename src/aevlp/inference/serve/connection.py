@@ -38,7 +38,7 @@ class Connection(H11Protocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the client has to act: to send the rest of a request, or to read an answer."""
+        """True while the client has to act: to send the rest of a request, or to read an answer."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) or self.transport.get_write_buffer_size() > 0
 
     def on_response_complete(self) -> None:
