@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from PIL import Image
 
 from aevlp import __version__
+from aevlp.core.files import write_json
 from aevlp.inference.predictor import BatchOutput, TrainedModel, load
 from tests.inference.serve.talk import FORM, ask, form, send, send_paths, served
 from tests.trained_runs import CALIBRATION, CLASSES, write_run
@@ -80,6 +81,18 @@ def test_what_the_model_is(url, run):
     assert about["version"] == __version__
     assert str(run.parent) not in str(about)
     assert ask(f"{url}/health").json == {"status": "ok"}
+
+
+def test_a_model_that_its_run_warns_of_does_not_look_like_a_good_one(url, backbone, tmp_path):
+    assert ask(f"{url}/api/model").json["warnings"] == []
+    assert "Warning." not in ask(url).body.decode()
+    run = write_run(tmp_path / "run", backbone)
+    write_json(
+        run / "result.json", {"versions": {"aevlp": "0.1.0"}, "warnings": ["This model is <worse> than its teacher alone."]}
+    )
+    with served(run) as warned:
+        assert ask(f"{warned}/api/model").json["warnings"] == ["This model is <worse> than its teacher alone."]
+        assert "This model is &lt;worse&gt; than its teacher alone." in ask(warned).body.decode()
 
 
 def test_wrong_requests_are_told_why_in_one_line(url, images):

@@ -79,6 +79,8 @@ class ModelInfo:
     """Images are resized to this many pixels in width and height."""
     figures: dict[str, Any] | None
     """Figures from the run's result.json: mAP and F1 in percent, on the test images."""
+    warnings: list[str]
+    """Those of the run: that the model is not clearly better than its teacher, for example."""
     limits: Limits
     version: str
     """Version of aevlp."""
@@ -212,6 +214,7 @@ def model_info(location: ModelLocation, model: TrainedModel, megabytes: int) -> 
         calibration=None if calibration is None else PlattCalibration(calibration.slope, calibration.offset),
         image_size=model.image_size,
         figures={name: result[name] for name in FIGURES if name in result} or None,
+        warnings=list(result.get("warnings") or ()),
         limits=Limits(
             files=32,
             file_bytes=megabytes * 1_000_000,
