@@ -19,9 +19,9 @@ def test_a_training_is_estimated_and_not_begun(capsys, photos, small, tmp_path):
     assert answer.code == 0, answer.err
     lines = answer.out.splitlines()
     assert lines[0] == "images: 48 train, 12 val; 6 classes"
-    assert lines[1].startswith("teacher tests.colours:teacher, 17 views each: 108 images; about ")
+    assert lines[1].startswith("teacher tests.colours:teacher, 17 views each: 108 image passes; about ")
     assert " images/s here, " in lines[1]
-    assert lines[2].startswith("training, 3 epochs: 144 images; about ")
+    assert lines[2].startswith("training, 3 epochs: 144 image passes; about ")
     assert lines[3].startswith("in all: about ")
     assert "free at" in lines[3]
     assert lines[4].startswith(f"next: aevlp train {photos} --out {tmp_path}/run ")
@@ -30,8 +30,8 @@ def test_a_training_is_estimated_and_not_begun(capsys, photos, small, tmp_path):
 
     answer = aevlp(capsys, *words)
     assert answer.code == 0, answer.err
-    assert re.search(r"17 views each: 108 images, (1\d|2\d) of them stored; about ", answer.err)  # those of the estimate
-    assert "108 images, 108 of them stored" in aevlp(capsys, *words, "--overwrite", "--dry-run").out
+    assert re.search(r"17 views each: 108 image passes, (1\d|2\d) of them stored; about ", answer.err)  # those of the estimate
+    assert "108 image passes, 108 of them stored" in aevlp(capsys, *words, "--overwrite", "--dry-run").out
 
 
 def test_scoring_and_labelling_are_estimated(capsys, photos, small, tmp_path):
@@ -39,11 +39,11 @@ def test_scoring_and_labelling_are_estimated(capsys, photos, small, tmp_path):
     assert aevlp(capsys, "score", photos, *small, *store, "--damp.draws", "1").code == 0
     answer = aevlp(capsys, "score", photos, *small, *store, "--damp.draws", "2", "--dry-run")
     assert answer.code == 0, answer.err
-    assert "17 views each: 120 images, 60 of them stored; about " in answer.out
+    assert "17 views each: 120 image passes, 60 of them stored; about " in answer.out
     out = tmp_path / "completed.csv"
     answer = aevlp(capsys, "label", photos, "--out", out, *small, *store, "--damp.draws", "1", "--dry-run")
     assert answer.code == 0, answer.err
-    assert "17 views each: 60 images, 60 of them stored" in answer.out
+    assert "17 views each: 60 image passes, 60 of them stored" in answer.out
     assert answer.out.splitlines()[-1].startswith(f"next: aevlp label {photos} --out {out}")
     assert not out.exists()
 

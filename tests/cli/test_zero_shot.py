@@ -207,7 +207,7 @@ def test_an_estimate_counts_the_views_of_validation_and_test_images(capsys, worl
     words = ["train", world, "--out", tmp_path / "run", "--method", "zero-shot", *asking, "--store", tmp_path / "store"]
     answer = aevlp(capsys, *words, "--dry-run")
     assert answer.code == 0, answer.err
-    assert "teacher tests.colours:teacher, 17 views each: 48 images" in answer.out  # two draws of 8 and 16
+    assert "teacher tests.colours:teacher, 17 views each: 48 image passes" in answer.out  # two draws of 8 and 16
     assert "training" not in answer.out
     assert not (tmp_path / "run").exists()
 

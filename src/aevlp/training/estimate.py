@@ -50,7 +50,7 @@ class Work:
         stored = f", {self.stored:,} of them stored" if self.stored else ""
         took = f"; about {duration(self.seconds)} at {self.rate:.3g} images/s here" if self.rate else ""
         disk = f", {show_size(self.size)} of disk" if self.size else ""
-        return f"{self.name}: {self.images:,} images{stored}{took}{disk}"
+        return f"{self.name}: {self.images:,} image passes{stored}{took}{disk}"
 
 
 def describe(data: Dataset, work: list[Work], store: Path | None) -> list[str]:
