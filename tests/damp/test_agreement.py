@@ -41,6 +41,13 @@ def test_an_image_is_predicted_as_by_a_regression_without_it(row):
     assert torch.allclose(found, (views - fitted.mean) @ weights + fitted.centre, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_the_unit_of_the_vectors_does_not_matter(scale):
+    vectors, tags = drawn_tags()
+    found, scaled = (TagRegression(each, tags).of_fitted(each, tags) for each in (vectors, scale * vectors))
+    assert torch.allclose(found, scaled)
+
+
 def test_equal_vectors_give_every_image_the_same():
     _, tags = drawn_tags()
     vectors = torch.ones(len(tags), 4)
@@ -210,4 +217,6 @@ def test_the_likeliest_labels_are_found_and_of_equals_the_first(monkeypatch):
     observed = np.array([[1, 0, 0], [1, 0, 0], [1, 0, 0]], np.int8)
     # Two labels of each image: of the six unknown ones, the three likeliest.
     monkeypatch.setattr(agreement, "positive_weight_by_scores", lambda features, known: 2.0 * (known == 1))
-    assert found_labels(z, observed).tolist() == [[0, 1, 0], [0, 1, 0], [0, 0, 1]]
+    found = found_labels(z, observed)
+    assert found.tolist() == [[0, 1, 0], [0, 1, 0], [0, 0, 1]]
+    assert found.dtype == np.int8  # a million images times a thousand classes

@@ -62,3 +62,12 @@ def test_continues_from_its_state():
     second.load_state_dict(first.state_dict())
     for pseudo in epochs[2:]:
         assert second.update(pseudo) == whole.update(pseudo)
+
+
+def test_a_state_has_no_more_labels_than_there_are():
+    """Labels are kept as bits, eight to a byte."""
+    observed, truth, epochs = (np.zeros((3, 3), np.int8), -np.ones((3, 3), np.int8), [np.eye(3, dtype=np.int8)])
+    first, again = Quality(observed, truth), Quality(observed, truth)
+    first.update(epochs[0])
+    again.load_state_dict(first.state_dict())
+    assert (again.union == np.eye(3, dtype=bool)).all()

@@ -100,3 +100,6 @@ def test_the_warnings_name_the_likely_cause():
     assert "temperature is likely too low" in sure
     text = str(TeacherCheck(300, 0.41, 0.12, 0.15, 8, ("a",), 0.6))
     assert text == "it ranks the tag first in 41 % of 300 images; chance 12 %; classes that it does not see: a"
+    none, many = (str(TeacherCheck(300, 0.41, 0.12, 0.15, 20, unseen, 0.6)) for unseen in ((), tuple("abcdefghijklm")))
+    assert none == "it ranks the tag first in 41 % of 300 images; chance 12 %"
+    assert many.endswith("classes that it does not see: a, b, c, d, e, f, g, h, i, j, ...")

@@ -191,6 +191,21 @@ def test_devices_that_resize_floats_see_the_same(mode):
     assert (floats - bytewise).abs().max() <= 2
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [8, 90])
+def test_devices_that_resize_floats_see_the_same_of_hard_edges(mode, size):
+    """Made smaller, every pixel counts; made larger, bicubic would go beyond black and white."""
+    noise = np.random.default_rng(0).integers(0, 2, (40, 40, 3), dtype=np.uint8) * 255
+    image = torch.from_numpy(noise)
+    bytewise = torch.empty((size, size, 3), dtype=torch.uint8)
+    _resize(image, mode, bytewise)
+    floats = resized_as_floats(image.permute(2, 0, 1)[None], size, mode)[0].permute(1, 2, 0)
+    assert (floats - bytewise).abs().mean() < 3  # bytes are cut off at 0 and 255 after each of two passes
+    if size == 90:
+        assert floats.min() == 0
+        assert floats.max() == 255
+
+
 def test_views_are_made_in_place_where_asked():
     settings = ViewSettings(size=16, grid=2, overlap=0.2, augment=True, seed=0)
     plan, image = plan_views(settings, 0, b"a", 120, 80), pixels(picture())

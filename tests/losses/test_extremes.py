@@ -6,7 +6,7 @@ import torch
 from aevlp.losses import LOSSES
 from aevlp.losses.ll_cp import ll_cp
 from aevlp.losses.ll_ct import ll_ct
-from tests.losses.batches import keywords, settings, values_of
+from tests.losses.batches import keywords, labels, settings, third, values_of
 
 EXTREMES = [-100.0, -50.0, -20.0, -1.0, 0.0, 1.0, 20.0, 50.0, 100.0]
 PRECISIONS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -32,6 +32,18 @@ def test_extreme_logits_give_finite_values_and_gradients(name, dtype):
         logits = torch.tensor(EXTREMES).repeat(rows, 1).to(dtype).requires_grad_()
         given = keywords(loss, options, cells=logits.numel())
         is_well_behaved(loss.function(logits, observed, *([read] if loss.reads else []), **given), logits, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_logits_of_half_precision_are_computed_with_in_float32(name, dtype):
+    loss = LOSSES[name]
+    drawn, observed = labels(0)
+    logits = drawn.to(dtype)
+    for options in settings(loss):
+        given = [observed, *third(loss.reads, 0)]
+        named = keywords(loss, options, cells=logits.numel())
+        assert torch.equal(loss.function(logits, *given, **named), loss.function(logits.float(), *given, **named))
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)

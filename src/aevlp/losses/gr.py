@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def beta(first: float, last: float, epoch: int, epochs: int, warmup: int = 0) -> float:
+def beta(first: float, last: float, epoch: int, epochs: int, warmup: int) -> float:
     """Return the value in epoch 1..epochs of a linear schedule that starts at `first` and never quite reaches `last` (w, b)."""
     return first + (last - first) * max(epoch - warmup - 1, 0) / (epochs - warmup)
 
 
-def alpha(first: float, last: float, epoch: int, epochs: int, warmup: int = 0) -> float:
+def alpha(first: float, last: float, epoch: int, epochs: int, warmup: int) -> float:
     """Return the value in epoch 1..epochs of a linear schedule that leaves `first` at once and ends at `last` (mu, sigma)."""
     return first + (last - first) * max(epoch - warmup, 0) / (epochs - warmup)
 
