@@ -17,7 +17,7 @@ import pytest
 
 from aevlp.core.errors import UserError
 from aevlp.models import pretrained as checkpoints
-from aevlp.models.pretrained import Checkpoint, local_checkpoint, quiet_loading
+from aevlp.models.pretrained import Checkpoint, is_on_this_machine, local_checkpoint, quiet_loading
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PROPOSED = "fedcba9876543210fedcba9876543210fedcba98"
@@ -213,6 +213,19 @@ def test_demo_is_the_folder_in_the_package_even_beside_a_folder_of_that_name(tmp
 def test_a_path_that_is_not_there_never_reaches_the_hub(hub: Hub, name: str):
     with pytest.raises(UserError, match="there is no such folder"):
         teacher(name)
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a" * 5000, "a" * 40 + "... (5,000 characters)"), ("~nobody-of-this-name/clip", "~nobody-of-this-name/clip")],
+)
+def test_a_name_that_no_file_can_have_is_refused_by_its_option(hub: Hub, name: str, shown: str):
+    for find in (local_checkpoint, is_on_this_machine):
+        with pytest.raises(UserError) as refused:
+            find(name, role="teacher")
+        assert str(refused.value).startswith(f"--teacher {shown}: no file or model can have this name (")
+        assert len(str(refused.value)) < 300
     assert hub.requests == []
 
 

@@ -45,7 +45,7 @@ def local_checkpoint(name: str, *, role: str) -> Checkpoint:
     demo's model for this role, "demo-clip" the demo's CLIP for both.
     """
     demo = {"demo": DEMO_CLIP if role == "teacher" else DEMO_BACKBONE, "demo-clip": DEMO_CLIP}
-    folder = demo.get(name) or Path(name).expanduser()
+    folder = demo.get(name) or _path_of(name, role)
     if folder.is_dir() or name in demo:
         if problem := _problem(folder, role):
             raise UserError(f"--{role} {name}: the folder {folder} {problem}")
@@ -143,10 +143,22 @@ def _content_hash(folder: Path) -> str:
 
 def is_on_this_machine(name: str, *, role: str) -> bool:
     """Return whether a checkpoint needs no download: it is a folder, the demo's, or in the hub's cache."""
-    if name in ("demo", "demo-clip") or Path(name).expanduser().exists():
+    if name in ("demo", "demo-clip") or _path_of(name, role).exists():
         return True
     with to_debug_log("huggingface_hub"):
         return _cached(name, role)[0] is not None
+
+
+def _path_of(name: str, role: str) -> Path:
+    """Return the path that a name would have on this machine; refuse one that no file can have."""
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # too long, or of an unknown user
+        shown = name if len(name) <= 80 else f"{name[:40]}... ({len(name):,} characters)"
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"--{role} {shown}: no file or model can have this name ({reason}); check it") from error
+    return path
 
 
 def _cached(name: str, role: str) -> tuple[Path | None, str]:
