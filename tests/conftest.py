@@ -12,6 +12,7 @@ os.environ.pop("COLUMNS", None)
 import pytest
 
 from tests.colours import write_backbone, write_world
+from tests.fake_hub import TOKEN, FakeHub
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -65,6 +66,27 @@ def plain(backbone) -> list[str]:
 def small(plain) -> list[str]:
     """The same for a method that asks a teacher."""
     return [*plain, "--teacher", "tests.colours:teacher", "--damp.temperature", "0.1"]
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub that the client talks to in place of the real one, with a token that it accepts and an empty cache."""
+    hub = FakeHub()
+    template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"
+    for name, value in {
+        "HF_HUB_OFFLINE": False,
+        "ENDPOINT": hub.address,
+        "HUGGINGFACE_CO_URL_TEMPLATE": template,
+        "HF_HUB_CACHE": str(tmp_path / "hub-cache"),
+        "HF_TOKEN_PATH": str(tmp_path / "no-token"),
+        "HF_HUB_DISABLE_XET": True,
+    }.items():
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+    monkeypatch.setattr("huggingface_hub.file_download.HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
+    monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", hub.address)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    yield hub
+    hub.close()
 
 
 @pytest.fixture(scope="module")

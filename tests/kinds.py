@@ -105,14 +105,14 @@ def write_tar(file: Path, members: Iterable[tuple[str, bytes]]) -> Path:
     return file
 
 
-def as_tar(items: Sequence[Item], root: Path) -> Path:
+def as_tar(items: Sequence[Item], root: Path, key: str = "labels") -> Path:
     for split in ("train", "test"):
         some = [item for item in items if item.split == split]
         for first in range(0, len(some), 12):
             members: list[tuple[str, bytes]] = []
             for number, item in enumerate(some[first : first + 12]):
                 members.append((f"{number:04d}.png", item.content))
-                members.append((f"{number:04d}.json", json.dumps({"labels": [item.label]}).encode()))
+                members.append((f"{number:04d}.json", json.dumps({key: [item.label]}).encode()))
             write_tar(root / f"{split}-{first:06d}.tar", members)
     return root
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
 
 GUIDE = REPOSITORY / "docs" / "add-a-method.md"
@@ -23,6 +25,7 @@ def run(words: list[str], folder: Path, out: Path | None = None) -> str:
     return done.stdout
 
 
+@pytest.mark.soak
 def test_the_guide_adds_a_method_in_one_file(world, plain, tmp_path):
     folder = tmp_path / "copy"
     for part in ("src", "tests", "docs"):

@@ -11,7 +11,7 @@ import aevlp
 from aevlp.models.hub import MODEL_FILES
 from tests.cli.run import aevlp as command
 from tests.cli.run import refused
-from tests.fake_hub import TOKEN, FakeHub, Repository
+from tests.fake_hub import Repository
 
 
 @pytest.fixture(scope="module")
@@ -23,27 +23,6 @@ def run(tmp_path_factory, world, plain) -> Path:
     words = ["train", world, "--out", folder, *plain, "--method", "an", "--report", "true", "--track", "none"]
     main([str(word) for word in words])
     return folder
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """A hub that the client talks to in place of the real one, with a token that it accepts and an empty cache."""
-    hub = FakeHub()
-    template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"
-    for name, value in {
-        "HF_HUB_OFFLINE": False,
-        "ENDPOINT": hub.address,
-        "HUGGINGFACE_CO_URL_TEMPLATE": template,
-        "HF_HUB_CACHE": str(tmp_path / "hub-cache"),
-        "HF_TOKEN_PATH": str(tmp_path / "no-token"),
-        "HF_HUB_DISABLE_XET": True,
-    }.items():
-        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
-    monkeypatch.setattr("huggingface_hub.file_download.HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
-    monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", hub.address)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    yield hub
-    hub.close()
 
 
 @pytest.fixture

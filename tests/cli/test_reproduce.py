@@ -141,6 +141,7 @@ def check_probabilities(capsys, bins, run, world, folder) -> None:
         assert float(ours[0]["to"]) == float(ours[1]["from"]) == 0.02
 
 
+@pytest.mark.soak
 def test_ablation_grid_backbones_and_share_of_negatives(capsys, world, quick, backbone, fewer, tmp_path):
     """Two rows each, two seeds; the whole method is trained once for all of them."""
     out = tmp_path / "tables"

@@ -47,6 +47,7 @@ class Client:
         return answer.json
 
 
+@pytest.mark.soak
 def test_nothing_confirmed_is_lost_when_the_server_is_killed(tmp_path):
     data = write_set(tmp_path / "set", images=500, classes=tuple(f"class {number:02d}" for number in range(14)))
     rng = random.Random(0)

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 from tools.demo_models.build import main
 from tools.demo_models.clip_training import ClipPlan, pace, patch_classes, train_clip
@@ -12,6 +13,7 @@ from transformers import AutoModel, AutoModelForImageClassification, AutoTokeniz
 from aevlp.experiments.demo.scenes import CLASSES, demo_scene
 
 
+@pytest.mark.soak
 def test_a_miniature_build_runs_end_to_end(tmp_path, capfd):
     main(["--share", "0.0005", "--seed", "3", "--out", str(tmp_path)])
     said = capfd.readouterr().out
