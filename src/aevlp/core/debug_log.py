@@ -18,18 +18,19 @@ def to_debug_log(*libraries: str) -> Iterator[None]:
         if isinstance(logger, logging.Logger) and logger.handlers and "." in name and name.partition(".")[0] in libraries
     ]
     before = [(logger, logger.handlers, logger.propagate) for logger in (*tops, *below)]
-    for logger in tops:
-        logger.handlers, logger.propagate = [_DebugHandler()], False
-    for logger in below:
-        logger.handlers, logger.propagate = [], True
-    try:
-        with warnings.catch_warnings(record=True) as caught:
+    # An interrupt may come at any line: it leaves as it came, and what was changed is put back.
+    with warnings.catch_warnings(record=True) as caught:
+        try:
+            for logger in tops:
+                logger.handlers, logger.propagate = [_DebugHandler()], False
+            for logger in below:
+                logger.handlers, logger.propagate = [], True
             yield
-    finally:
-        for logger, handlers, propagate in before:
-            logger.handlers, logger.propagate = handlers, propagate
-        for warning in caught:
-            log.debug("%s", warning.message)
+        finally:
+            for logger, handlers, propagate in before:
+                logger.handlers, logger.propagate = handlers, propagate
+            for warning in caught:
+                log.debug("%s", warning.message)
 
 
 class _DebugHandler(logging.Handler):
