@@ -107,7 +107,8 @@ def costs_of_commands(folder: Path, data: Path, device: str) -> dict[str, Comman
     costs = {}
     for name, words in commands(folder, data, device).items():
         log.info("million: %s", name)
-        costs[name] = cost_to_first_page([name, *words]) if name == "review" else cost_of([name, *words])
+        cost = costs[name] = cost_to_first_page([name, *words]) if name == "review" else cost_of([name, *words])
+        log.info("million: %s took %.0f s, %.0f s of the processor, %.0f MB", name, cost.seconds, cost.processor, cost.peak)
     shutil.rmtree(folder / "work")
     return costs
 
