@@ -14,6 +14,7 @@ from typing import NoReturn
 from aevlp import __version__
 from aevlp.core.errors import UserError, did_you_mean
 from aevlp.core.files import FULL, cannot_write
+from aevlp.core.interrupts import no_interrupt_is_lost
 from aevlp.core.options import COMPLETING, Parser
 from aevlp.core.processes import end_with_launcher, is_first_process, lost_process, shut_down_processes
 from aevlp.core.tables import named_lines, show
@@ -77,6 +78,22 @@ def _set_up_logging() -> None:
         log.addHandler(console)
 
 
+def _run(argv: Sequence[str]) -> None:
+    end_with_launcher()
+    # Threads that spin while they wait slow each other down when the cores are shared. Set before torch is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    _set_up_logging()
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        show(_overview())
+    elif argv[0] == "--version":
+        show(f"aevlp {__version__}")
+    elif argv[0] in COMMANDS:
+        command(argv[0])(argv[1:])
+        shut_down_processes()
+    else:
+        raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command.
 
@@ -85,20 +102,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if COMPLETING in os.environ:
         _complete(os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])])
     argv = sys.argv[1:] if argv is None else argv
-    end_with_launcher()
-    # Threads that spin while they wait slow each other down when the cores are shared. Set before torch is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    _set_up_logging()
     try:
-        if not argv or argv[0] in ("-h", "--help", "help"):
-            show(_overview())
-        elif argv[0] == "--version":
-            show(f"aevlp {__version__}")
-        elif argv[0] in COMMANDS:
-            command(argv[0])(argv[1:])
-            shut_down_processes()
-        else:
-            raise UserError(f"unknown command {argv[0]}{did_you_mean(argv[0], COMMANDS)}; see aevlp --help")
+        with no_interrupt_is_lost():
+            _run(argv)
     except UserError as error:
         _refuse(str(error))
     except OSError as error:
@@ -113,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"aevlp: {message}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt as interrupt:
-        advice = str(interrupt) or ("the same command again goes on" if argv[0] in GO_ON else "")
+        advice = str(interrupt) or ("the same command again goes on" if argv and argv[0] in GO_ON else "")
         if is_first_process():
             print(f"aevlp: interrupted{advice and '; '}{advice}", file=sys.stderr)
         sys.exit(130)
