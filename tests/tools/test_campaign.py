@@ -19,7 +19,7 @@ from tests.conftest import REPOSITORY
 
 SMALL = """
 from tools.campaign import __main__ as campaign
-campaign.COUNTS = {"kills": 3, "mutations": 48, "requests": 25}
+campaign.COUNTS = {"kills": 3, "interrupts": 3, "mutations": 48, "requests": 25}
 campaign.SHARDS = {}
 campaign.main(["all", "--out", OUT, "--seed", "7", "--jobs", "1"])
 """
@@ -54,9 +54,9 @@ def test_a_small_campaign_finds_nothing(campaign):
     out, done = campaign
     assert done.returncode == 0, done.stdout + done.stderr
     text = (out / "campaign.md").read_text()
-    assert "0 of 76 cases failed." in text
+    assert "0 of 79 cases failed." in text
     cases = [json.loads(line) for file in out.glob("*/cases-*.jsonl") for line in file.read_text().splitlines()]
-    assert Counter(case["part"] for case in cases) == {"kills": 3, "mutations": 48, "requests": 25}
+    assert Counter(case["part"] for case in cases) == {"kills": 3, "interrupts": 3, "mutations": 48, "requests": 25}
     assert {"done", "refused"} <= {case["end"] for case in cases}
     assert not list(out.glob("trial-*"))
 
@@ -83,6 +83,9 @@ def test_a_reader_that_fails_is_reported_with_the_line_that_repeats_the_case(cam
         (Trial(2, "", "", 1.0), "0 lines of refusal"),
         (Trial(2, "", "aevlp: one\naevlp: two\n", 1.0), "2 lines of refusal"),
         (Trial(1, "", "bad\n", 1.0), "exit code 1"),
+        (Trial(130, "", "aevlp: interrupted\n", 1.0), "exit code 130"),
+        (Trial(130, "", "aevlp: interrupted\n", 1.0, may_end_with=(0, 2, 130)), None),
+        (Trial(130, "", "", 1.0, may_end_with=(0, 2, 130)), "0 lines of refusal"),
         (Trial(-9, "", "", 1.0), "exit code -9"),
         (Trial(0, "", "Traceback (most recent call last):\nValueError: x\n", 1.0), "traceback: ValueError: x"),
         (Trial(-9, "", "", 61.0, is_hung=True), "hangs"),

@@ -1,1 +1,1 @@
-"""The fault campaign: kills, damaged files, malformed requests, full disks and images that change, against the real commands."""
+"""The fault campaign against the real commands: kills, interrupts, damaged files, bad requests, full disks, changing images."""

@@ -22,9 +22,9 @@ from tools.campaign.campaign import Campaign
 from tools.campaign.cases import TABLE, Case, read_cases, table
 from tools.campaign.trial import fork, preload, wait_for
 
-COUNTS = {"kills": 240, "mutations": 2200, "requests": 1100, "disks": 80, "images": 80}
+COUNTS = {"kills": 240, "interrupts": 120, "mutations": 2200, "requests": 1100, "disks": 80, "images": 80}
 """Cases of each part in a whole campaign."""
-SHARDS = {"kills": 3, "mutations": 4}
+SHARDS = {"kills": 3, "interrupts": 2, "mutations": 4}
 """Processes that a long part is shared among."""
 
 
@@ -34,6 +34,7 @@ def part_of(name: str) -> Callable[[Campaign], list[Case]]:
 
     return {
         "kills": kills.kills,
+        "interrupts": kills.interrupts,
         "mutations": mutations.mutations,
         "requests": requests.requests,
         "disks": disks.disks,

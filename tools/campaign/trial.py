@@ -25,6 +25,7 @@ LIMIT = 60.0  # seconds, without those in which others had the cores; a command 
 LONGEST = 1800.0  # seconds, whoever had the cores
 ORPHANS = 15.0  # seconds that the processes of a killed command have to end
 PIPE = 1 << 20  # bytes
+INTERRUPTED = 130  # exit code
 UNLOADED = ("aevlp.__main__", "aevlp.experiments.doctor.child")
 
 
@@ -40,6 +41,8 @@ class Trial:
     is_hung: bool = False
     orphans: int = 0
     """Processes that the command had started and that did not end after it."""
+    may_end_with: tuple[int, ...] = (0, 2)
+    """Exit codes; every one but 0 needs a line that says why."""
 
     @property
     def lines(self) -> list[str]:
@@ -54,9 +57,9 @@ class Trial:
             return f"hangs (more than {LIMIT:.0f} s)"
         if "Traceback (most recent call last)" in text:
             return f"traceback: {' '.join(text.splitlines()[-1].split())[:200]}"
-        if self.code not in (0, 2):
+        if self.code not in self.may_end_with:
             return f"exit code {self.code}: {' '.join(self.err.split())[-200:]}"
-        if self.code == 2 and len(self.lines) != 1:
+        if self.code != 0 and len(self.lines) != 1:
             return f"{len(self.lines)} lines of refusal: {self.lines[:3]}"
         if self.orphans:
             return f"{self.orphans} processes are left"
@@ -140,14 +143,15 @@ def run(
     folder: Path,
     *,
     kill_after: float | None = None,
+    interrupt_after: float | None = None,
     meanwhile: tuple[float, Callable[[], None]] | None = None,
     prepare: Callable[[], object] | None = None,
     limit: float = LIMIT,
 ) -> Trial:
     """Run `aevlp WORDS` in a folder, in a process of its own.
 
-    `kill_after`: SIGKILL after so many seconds. `meanwhile`: seconds, and what happens then while the command runs. `prepare`
-    runs in the process before the command.
+    `kill_after`: SIGKILL after so many seconds. `interrupt_after`: SIGINT to all its processes, as Ctrl-C sends it. `meanwhile`:
+    seconds, and what happens then while the command runs. `prepare` runs in the process before the command.
     """
     with _Pipe() as out, _Pipe() as err:
 
@@ -157,11 +161,19 @@ def run(
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             if prepare is not None:
                 prepare()
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts with & ignore it
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             return command(words, folder)
 
         started = time.monotonic()
-        pid = fork(job)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the command has begun
+        try:
+            pid = fork(job)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         code, is_hung = None, False
+        if interrupt_after is not None and (code := wait_for(pid, interrupt_after)) is None:
+            os.killpg(pid, signal.SIGINT)
         if meanwhile is not None and (code := wait_for(pid, meanwhile[0])) is None:
             meanwhile[1]()
         wait = wait_fairly if kill_after is None else wait_for
@@ -172,7 +184,8 @@ def run(
         assert code is not None
         seconds = time.monotonic() - started
         orphans = end_session(pid)
-        return Trial(code, out.text(), err.text(), seconds, is_hung, orphans)
+        codes = (0, 2) if interrupt_after is None else (0, 2, INTERRUPTED)
+        return Trial(code, out.text(), err.text(), seconds, is_hung, orphans, codes)
 
 
 def end_session(session: int) -> int:
