@@ -3,6 +3,7 @@
     pip install -c constraints.txt mutmut
     python -m tools.mutants FOLDER                      all of losses/ and damp/; the same again goes on
     python -m tools.mutants FOLDER --only damp/views    one module
+    python -m tools.mutants FOLDER --sample 250         so many, drawn at random from those that a stopped run has not tried
 
 FOLDER gets a copy of the source and the tests of these rooms and of the sources that use them. Prints a table, and writes the
 changes that no test saw to FOLDER/survivors.md. Tests of commands are left out for their time.
@@ -12,6 +13,7 @@ import argparse
 import ast
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -71,8 +73,8 @@ def results(folder: Path) -> Iterator[tuple[str, str]]:
 
 def module_of(mutant: str) -> str:
     """Return room/module of a mutant, whose name is aevlp.ROOM.MODULE.FUNCTION with marks of mutmut."""
-    _, room, module, *_ = mutant.split(".")
-    return f"{room}/{module}"
+    _, room, *module, _ = mutant.split(".")
+    return "/".join((room, *(module or ["__init__"])))
 
 
 def table(found: Iterable[tuple[str, str]]) -> str:
@@ -90,7 +92,7 @@ def table(found: Iterable[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def mutmut(folder: Path, *words: str) -> list[str]:
+def mutmut(*words: str) -> list[str]:
     """Return the words that run mutmut."""
     return [sys.executable, "-m", "mutmut", *words]
 
@@ -100,7 +102,7 @@ def write_survivors(folder: Path, found: Iterable[tuple[str, str]]) -> Path:
     shown = []
     for name, end in found:
         if end == SURVIVED:
-            change = subprocess.run(mutmut(folder, "show", name), cwd=folder, capture_output=True, text=True, check=True)
+            change = subprocess.run(mutmut("show", name), cwd=folder, capture_output=True, text=True, check=True)
             shown.append(f"## {name}\n\n```diff\n{change.stdout.strip()}\n```\n")
     file = folder / "survivors.md"
     file.write_text("\n".join(shown))
@@ -113,12 +115,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="where the copy goes; one that is there goes on")
     parser.add_argument("--only", nargs="+", default=ROOMS, help="rooms or modules, as damp or damp/views")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants that are tried at a time")
+    parser.add_argument(
+        "--sample", type=int, help="mutants, drawn at random from those that were not tried (mutmut tries quick ones first)"
+    )
     given = parser.parse_args(argv)
     if not given.folder.exists():
         write_copy(given.folder, given.only)
     # One thread each: a process that is forked from one with several may wait for them without end.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
-    done = subprocess.run(mutmut(given.folder, "run", "--max-children", str(given.jobs)), cwd=given.folder, env=environment)
+    left = [name for name, end in results(given.folder) if end == NOT_TRIED] if given.sample else []
+    names = random.Random(0).sample(left, min(given.sample or 0, len(left)))
+    done = subprocess.run(mutmut("run", "--max-children", str(given.jobs), *names), cwd=given.folder, env=environment)
     found = list(results(given.folder))
     if done.returncode or not found:
         raise SystemExit(f"mutmut failed with exit code {done.returncode}; its last lines say why")

@@ -48,6 +48,16 @@ def test_the_unit_of_the_vectors_does_not_matter(scale):
     assert torch.allclose(found, scaled)
 
 
+def test_a_large_set_is_fitted_in_parts_as_if_it_were_one(monkeypatch):
+    vectors, tags = drawn_tags()
+    fitted = TagRegression(vectors, tags)
+    whole = fitted.of_fitted(vectors, tags)
+    monkeypatch.setattr(agreement, "CHUNK", 7)
+    assert torch.allclose(TagRegression(vectors, tags).of_fitted(vectors, tags), whole)
+    # Those without a tag are not in the fit, whoever is predicted beside them.
+    assert torch.allclose(whole[-3:], fitted.of_others(vectors[-3:, None]).squeeze(1).float())
+
+
 def test_equal_vectors_give_every_image_the_same():
     _, tags = drawn_tags()
     vectors = torch.ones(len(tags), 4)
@@ -210,6 +220,13 @@ def test_labels_are_the_same_however_many_cells_are_looked_at_at_a_time(monkeypa
     monkeypatch.setattr(agreement, "CHUNK", 7)
     assert soft_labels(z, observed, EXPECTED) == pytest.approx(soft, abs=1e-6)
     assert agreed_log_odds(opinions, tags)[0] == pytest.approx(odds, abs=1e-5)
+
+
+def test_where_all_labels_that_are_expected_are_known_a_few_are_still_looked_for():
+    observed = np.eye(4, dtype=np.int8)[np.arange(200) % 4]
+    z = np.random.default_rng(0).normal(size=(200, 4))
+    soft = soft_labels(z, observed, 1.0)
+    assert soft[observed == 0].sum() == pytest.approx(0.01 * 200, rel=1e-3)
 
 
 def test_the_likeliest_labels_are_found_and_of_equals_the_first(monkeypatch):

@@ -125,6 +125,29 @@ def test_the_figures_of_every_setting_shown_are_those_of_its_pseudo_labels():
     assert found.chosen[1].f_half > max(figures.f_half for _, figures in found.tried) - 0.05
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_are_counted_by_the_setting_with_the_best_f1(few, seed):
+    embeddings, classes, truth = seen(80, seed=seed)
+    sample = Sample(embeddings, classes, torch.zeros(truth.shape, dtype=torch.int8), 0.0)
+    mass, counted = (truth == 1).astype(float), np.ones(truth.shape, bool)
+    widest = tuning._Search(sample, WRONG).widest(mass, counted)
+
+    def f_one(setting):
+        precision, recall, *_ = naive_figures(sample, replace(setting, negative_fraction=0.0), truth)
+        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+    settings = [DampSettings(*one, 0.0) for one in product(FEW["TEMPERATURES"], FEW["THRESHOLDS"], FEW["TOP_KS"])]
+    assert f_one(widest) == pytest.approx(max(map(f_one, settings)))
+
+
+def test_negatives_may_take_a_few_of_many_positives(few):
+    embeddings, classes, truth = seen(400, noise=0.3)
+    sample = Sample(embeddings, classes, torch.zeros(truth.shape, dtype=torch.int8), 0.0)
+    setting, figures = tune_complete(sample, truth, replace(WRONG, negative_fraction=0.6)).chosen
+    assert setting.negative_fraction == fraction_of(sample, setting, truth, 0.6) > 0
+    assert 0 < figures.negatives_wrong <= 0.02
+
+
 def test_the_rule_of_the_released_code_is_judged_as_it_labels(few):
     embeddings, classes, truth = seen()
     observed = shown_of(truth)

@@ -108,6 +108,19 @@ def test_a_run_does_not_go_on_with_a_teacher_of_another_precision(make):
         source.load_state_dict({**source.state_dict(), "precision": "fp16"})
 
 
+def test_a_run_does_not_go_on_with_other_prompts(make):
+    source = make()
+    state = source.state_dict()
+    assert state["prompts"] == source.views.prompts
+    with pytest.raises(UserError) as refused:
+        source.load_state_dict({**state, "prompts": "others"})
+    assert str(refused.value) == (
+        f"--resume: the prompts in {source.views.options.prompts} are not those that the run was started with; "
+        "restore those, or start a new run"
+    )
+    source.load_state_dict({name: value for name, value in state.items() if name != "prompts"})  # a checkpoint of 0.4.0
+
+
 @pytest.fixture
 def data(world) -> Dataset:
     return prepare(read(world), observe="single")

@@ -88,6 +88,11 @@ def test_the_table_counts_what_became_of_the_mutants(tried):
     ]
 
 
+def test_a_mutant_belongs_to_its_module():
+    assert mutants.module_of("aevlp.damp.views.xǁPlanǁcut__mutmut_1") == "damp/views"
+    assert mutants.module_of("aevlp.damp.x___getattr____mutmut_1") == "damp/__init__"
+
+
 def test_a_failure_of_mutmut_is_none_of_the_mutants(tried, monkeypatch):
     monkeypatch.setattr(mutants, "mutmut", lambda *words: ["false"])
     with pytest.raises(SystemExit, match="mutmut failed with exit code 1"):
