@@ -94,6 +94,36 @@ def test_random_tags_are_counted_and_not_held_against_an_opinion(share):
         assert beliefs.sum(1)[wrong].mean() < beliefs.sum(1)[~wrong].mean() - 0.1
 
 
+def test_a_fit_is_the_likeliest_there_is():
+    """Of opinions, offsets and random tags, no small change makes the tags likelier, less the penalty on offsets."""
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(500, 4)) + [1.5, 0, 0, -1.5]
+    tags = np.eye(4)[(z + rng.gumbel(size=z.shape)).argmax(1)]
+    tags[:150] = np.eye(4)[rng.integers(0, 4, 150)]
+    opinions = [z - [1.5, 0, 0, -1.5] + rng.normal(size=z.shape) for _ in range(2)]
+    fitted = fit_agreement(opinions, tags)
+    best = np.concatenate([fitted.weights, fitted.offsets, [fitted.random_tags]])
+    assert min(*fitted.weights, fitted.random_tags) > 0.1  # none is at its bound
+    assert fitted.offsets[0] > 0.5 > -0.5 > fitted.offsets[3]
+
+    def surprise(parameters):
+        weights, offsets, random = parameters[:2], parameters[2:6], parameters[6]
+        odds = np.exp(sum(w * opinion for w, opinion in zip(weights, opinions, strict=True)) + offsets)
+        shares = (1 - random) * odds / odds.sum(1, keepdims=True) + random / 4
+        return -np.log(shares[tags == 1]).sum() + (offsets**2).sum()
+
+    for step in np.vstack([np.eye(7), -np.eye(7)]):
+        assert surprise(best + 0.03 * step) > surprise(best)
+
+
+def test_log_odds_are_weighted_opinions_and_offsets(monkeypatch):
+    monkeypatch.setattr(agreement, "CHUNK", 2)
+    opinions = [np.arange(15.0).reshape(5, 3), np.ones((5, 3))]
+    found = agreement.Agreement(np.array([2.0, 3.0]), np.array([0.5, 0.0, -1.0]))(opinions)
+    assert found.tolist() == (2 * opinions[0] + 3 + np.array([0.5, 0.0, -1.0])).tolist()
+    assert found.dtype == np.float32  # a million images times a thousand classes
+
+
 def test_a_few_random_tags_are_taken_for_none():
     rng = np.random.default_rng(0)
     z = 2 * rng.normal(size=(6000, 6))
@@ -168,6 +198,9 @@ def test_the_first_opinion_speaks_for_classes_that_are_never_the_tag():
 
     alone, _ = agreed_log_odds([first], tags)
     assert odds(found) == pytest.approx(odds(alone), abs=1e-4)
+    fitted = fit_agreement([first[:, :4]], tags[:, :4])
+    plain = np.hstack([fitted([first[:, :4]]), fitted.weights[0] * first[:, 4:]])
+    assert odds(alone) == pytest.approx(odds(plain), abs=1e-4)
     assert np.corrcoef(odds(found).ravel(), z[:, 4:].ravel())[0, 1] > 0.4
     told, same = agreed_log_odds([first[:, :4], others[:, :4]], tags[:, :4])
     assert found[:, :4] == pytest.approx(told)

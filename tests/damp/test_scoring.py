@@ -5,6 +5,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
+from aevlp.core.errors import UserError
 from aevlp.damp.scoring import Scorer
 from aevlp.damp.views import ViewSettings, views
 from aevlp.data.image_files import digests
@@ -59,6 +60,12 @@ def test_jobs_come_back_in_order_with_what_a_plain_loop_sees(images, batch_size,
         np.testing.assert_allclose(embeddings, naive(done.paths, done.draw), atol=2e-3)
     assert sum(advanced) == 23
     assert scoring.forward_batches == len(advanced)
+
+
+def test_an_image_that_is_another_by_now_is_refused(images):
+    wrong = Job(images[:2], digests(images[1:3]), 0)
+    with pytest.raises(UserError, match=r"changed since this command read it first"):
+        list(scorer().embed([wrong]))
 
 
 def test_batches_go_on_from_job_to_job(images):

@@ -34,6 +34,12 @@ def test_classes_take_turns_and_unlabelled_images_are_left_out(monkeypatch):
     assert len(checked_rows(observed[940:])) == 0
 
 
+def test_a_sure_teacher_is_warned_of_only_if_it_is_mostly_wrong():
+    for first, warned in ((0.4, True), (0.6, False)):
+        said = TeacherCheck(300, first, 0.12, 0.15, 8, (), 0.99).warnings()
+        assert any("surer than it should be" in line for line in said) is warned
+
+
 def test_a_teacher_that_knows_nothing_is_called_useless_and_one_that_knows_a_little_is_not():
     blind = knowing = 0
     for seed in range(40):

@@ -53,7 +53,7 @@ def test_weights_are_uniform_within_their_layer_bound():
 
 
 def test_embeddings_follow_the_formula():
-    texts = 5 * torch.randn(4, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    texts = 5 * torch.randn(6, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     weights = [w.double() for w in noise_weights(8, torch.Generator().manual_seed(2))]
     mix = naive_adjacency(texts, 3)
     hidden = texts
@@ -64,6 +64,7 @@ def test_embeddings_follow_the_formula():
     expected = hidden + texts
     expected = expected / expected.norm(dim=1, keepdim=True)
     assert torch.allclose(class_embeddings(texts, weights, 3), expected, atol=1e-10)
+    assert not torch.allclose(class_embeddings(texts, weights), expected, atol=1e-3)
 
 
 def test_without_noise_the_texts_are_only_normalised():

@@ -48,6 +48,34 @@ def test_boxes_cover_their_cells_and_stay_inside(width, height, grid, overlap, s
         assert bottom <= cell[3] + overlap * height / grid + 1e-9
 
 
+def test_a_generator_of_torch_decides_on_the_boxes():
+    one, same, other = (boxes(40, 30, 4, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert one.dtype == torch.float64
+
+
+def test_a_digest_that_ends_with_zeros_gives_the_same_views_with_and_without_them():
+    """numpy cuts them off."""
+    whole = bytes(range(1, 14)) + b"\0\0\0"
+    one, other = (plan_views(SETTINGS, 0, digest, 40, 30) for digest in (whole, whole.rstrip(b"\0")))
+    assert torch.equal(one.boxes, other.boxes)
+    assert (one.amounts == other.amounts).all()
+
+
+def test_views_of_one_image_have_augmentations_of_their_own():
+    drawn = [set(plan_views(SETTINGS, draw, b"image", 40, 30).augmentation.tolist()) - {0} for draw in range(20)]
+    assert max(map(len, drawn)) >= 3
+
+
+@pytest.mark.parametrize("box", [(3.2, 1.1, 3.3, 1.2), (3.0, 1.0, 4.0, 2.0)])
+def test_a_view_of_a_single_pixel_shows_that_pixel(box):
+    image = torch.arange(4 * 6 * 3, dtype=torch.uint8).reshape(4, 6, 3)
+    settings = ViewSettings(size=8, grid=0, overlap=0.2, augment=False, seed=0)
+    plan = Plan(torch.tensor([box]), np.zeros(1, bool), np.zeros(1, np.int64), np.zeros((1, 4)))
+    assert (render(image, plan, settings) == image[1, 3]).all()
+
+
 def test_augmentations_go_both_ways_and_use_their_whole_range():
     drawn = np.concatenate([plan_views(SETTINGS, draw, b"image", 40, 30).amounts for draw in range(60)])
     assert drawn.min() >= -1
