@@ -32,6 +32,8 @@ def test_classes_take_turns_and_unlabelled_images_are_left_out(monkeypatch):
     assert (np.diff(rows) > 0).all()
     assert np.array_equal(rows, checked_rows(observed))
     assert len(checked_rows(observed[940:])) == 0
+    monkeypatch.setattr("aevlp.damp.teacher_check.MOST_CHECKED", 30)
+    assert (observed[checked_rows(observed)] == 1).sum(0).tolist() == [10, 10, 10]
 
 
 def test_a_sure_teacher_is_warned_of_only_if_it_is_mostly_wrong():

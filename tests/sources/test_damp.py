@@ -65,6 +65,16 @@ def test_released_code_normalises_as_imagenet_does(make):
     assert released.views.store.folder != paper.views.store.folder
 
 
+def test_another_teacher_has_a_store_of_its_own(make, monkeypatch):
+    first = make()
+    monkeypatch.setattr("tests.colours.ColourTeacher.fingerprint", "colours-2")
+    second = make()
+    assert first.views.store is not None
+    assert second.views.store is not None
+    assert first.views.store.folder != second.views.store.folder
+    assert second.views.scorer.forward_batches == first.views.scorer.forward_batches > 0
+
+
 def test_later_epochs_take_each_view_from_one_of_the_draws(make):
     source = make(**{"damp.draws": 2})
     rows = np.arange(32)
