@@ -53,6 +53,7 @@ def check_values(out: Path, name: str) -> list[dict[str, str]]:
     return found
 
 
+@pytest.mark.soak
 def test_tables_of_methods_with_ranks_and_the_distributions(capsys, world, quick, tmp_path):
     """The main table, the table of losses and labels, and figure 2, which share their trainings."""
     out = tmp_path / "tables"

@@ -1,6 +1,7 @@
 """Interrupts (Ctrl-C) that Python would drop."""
 
 import _thread
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ def no_interrupt_is_lost() -> Iterator[None]:
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):
             before(unraisable)
             return
-        timers.append(threading.Timer(SOON, _thread.interrupt_main))  # not here, where it would be dropped too
+        timers.append(threading.Timer(SOON, _interrupt))  # not here, where it would be dropped too
         timers[-1].daemon = True
         timers[-1].start()
 
@@ -32,3 +33,13 @@ def no_interrupt_is_lost() -> Iterator[None]:
         sys.unraisablehook = before
         for timer in timers:
             timer.cancel()
+
+
+def _interrupt() -> None:
+    """Send the main thread an interrupt that also ends what it waits for."""
+    if sys.platform == "win32":
+        _thread.interrupt_main()
+        return
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
