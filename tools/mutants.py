@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parent.parent
@@ -62,6 +63,12 @@ def write_copy(folder: Path, only: Sequence[str]) -> None:
     for file in sorted((folder / "src/aevlp/losses").glob("*.py")):
         file.write_text(undecorated(file.read_text()))
     (folder / "pyproject.toml").write_text((REPOSITORY / "pyproject.toml").read_text() + configuration(only))
+
+
+def is_copy(folder: Path, only: Sequence[str]) -> bool:
+    """Return whether a folder is a copy in which these parts are changed."""
+    settings = folder / "pyproject.toml"
+    return settings.is_file() and settings.read_text().endswith(configuration(only))
 
 
 def results(folder: Path) -> Iterator[tuple[str, str]]:
@@ -119,12 +126,23 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--sample", type=int, help="mutants, drawn at random from those that were not tried (mutmut tries quick ones first)"
     )
     given = parser.parse_args(argv)
+    if find_spec("mutmut") is None:
+        parser.error("mutmut is not installed; pip install -c constraints.txt mutmut")
+    for part in given.only:
+        if not any((REPOSITORY / "src/aevlp" / name).exists() for name in (part, f"{part}.py")):
+            parser.error(f"--only {part}: there is no such room or module in src/aevlp")
     if not given.folder.exists():
         write_copy(given.folder, given.only)
+    elif not is_copy(given.folder, given.only):
+        parser.error(f"{given.folder}: exists and is not a copy of these parts (--only); choose another folder")
+    names = []
+    if given.sample is not None:
+        left = [name for name, end in results(given.folder) if end == NOT_TRIED]
+        if not 0 < given.sample <= len(left):
+            parser.error(f"--sample {given.sample}: {len(left)} were listed and not tried; run without it first, and stop it")
+        names = random.Random(0).sample(left, given.sample)
     # One thread each: a process that is forked from one with several may wait for them without end.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
-    left = [name for name, end in results(given.folder) if end == NOT_TRIED] if given.sample else []
-    names = random.Random(0).sample(left, min(given.sample or 0, len(left)))
     done = subprocess.run(mutmut("run", "--max-children", str(given.jobs), *names), cwd=given.folder, env=environment)
     found = list(results(given.folder))
     if done.returncode or not found:

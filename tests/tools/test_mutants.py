@@ -93,7 +93,38 @@ def test_a_mutant_belongs_to_its_module():
     assert mutants.module_of("aevlp.damp.x___getattr____mutmut_1") == "damp/__init__"
 
 
-def test_a_failure_of_mutmut_is_none_of_the_mutants(tried, monkeypatch):
+@pytest.fixture
+def installed(monkeypatch):
+    """As if mutmut were there, and always failed."""
+    monkeypatch.setattr(mutants, "find_spec", lambda name: name)
     monkeypatch.setattr(mutants, "mutmut", lambda *words: ["false"])
+
+
+def test_a_failure_of_mutmut_is_none_of_the_mutants(tried, installed):
+    (tried / "pyproject.toml").write_text(mutants.configuration(mutants.ROOMS))
     with pytest.raises(SystemExit, match="mutmut failed with exit code 1"):
         mutants.main([str(tried)])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--only", "losses", "nosuch"], "--only nosuch: there is no such room or module in src/aevlp"),
+        (["--only", "damp/views"], "exists and is not a copy of these parts (--only); choose another folder"),
+        (["--sample", "2"], "--sample 2: 1 were listed and not tried; run without it first, and stop it"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_line(capsys, tried, installed, words, says):
+    (tried / "pyproject.toml").write_text(mutants.configuration(mutants.ROOMS))
+    with pytest.raises(SystemExit) as refused:
+        mutants.main([str(tried), *words])
+    assert refused.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_without_mutmut_it_says_what_to_install(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(mutants, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        mutants.main([str(tmp_path / "copy")])
+    assert "mutmut is not installed; pip install -c constraints.txt mutmut" in capsys.readouterr().err
+    assert not (tmp_path / "copy").exists()
