@@ -19,10 +19,9 @@ from aevlp.data.answers import AnswerStore
 from tools.campaign.campaign import Campaign, Found
 from tools.campaign.cases import Case
 from tools.campaign.scenarios import SCENARIOS, Scenario, is_done_already, left_behind
-from tools.campaign.trial import INTERRUPTED, command, end_session, fork, run, wait_for
+from tools.campaign.trial import STOPPED, command, end_session, fork, run, wait_for
 
 REVIEW, REVIEW_KILLS, LONGEST_REVIEW = "review", 14, 1.5  # seconds
-BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 RESUMED, AGAIN, ENDED = "resumed", "given again", "ended before"
 
 
@@ -65,29 +64,16 @@ def finished(scenario: Scenario, folder: Path, expected: dict[str, str]) -> str 
     return left_behind(folder)
 
 
-def _kill(campaign: Campaign, scenario: Scenario, undisturbed: Undisturbed, rng: random.Random) -> Found:
+def _stop(campaign: Campaign, scenario: Scenario, undisturbed: Undisturbed, by: signal.Signals, rng: random.Random) -> Found:
     seconds, expected = undisturbed.of(scenario)
     folder, moment = ready(campaign, scenario), rng.uniform(0, seconds)
-    trial = run(scenario.words, folder, kill_after=moment)
-    fault, is_killed = f"SIGKILL after {moment:.2f} of {seconds:.2f} s", trial.code == -signal.SIGKILL
-    end = (RESUMED if scenario.resumes else AGAIN) if is_killed else ENDED
-    if not is_killed:  # the undisturbed run was slowed down by others
+    trial = run(scenario.words, folder, stop=(moment, by), limit=scenario.limit)
+    fault, is_stopped = f"{by.name} after {moment:.2f} of {seconds:.2f} s", trial.code == STOPPED[by]
+    end = (RESUMED if scenario.resumes else AGAIN) if is_stopped else ENDED
+    if not is_stopped:  # the undisturbed run was slowed down by others
         undisturbed.known[scenario.name] = min(seconds, trial.seconds), expected
-    if trial.orphans:
-        return Found(scenario.name, fault, end, f"{trial.orphans} processes outlive it")
-    if not is_killed and trial.wrong is not None:
-        return Found(scenario.name, fault, end, trial.wrong)
-    return Found(scenario.name, fault, end, finished(scenario, folder, expected))
-
-
-def _interrupt(campaign: Campaign, scenario: Scenario, undisturbed: Undisturbed, rng: random.Random) -> Found:
-    seconds, expected = undisturbed.of(scenario)
-    folder, moment = ready(campaign, scenario), rng.uniform(0, seconds)
-    trial = run(scenario.words, folder, interrupt_after=moment, limit=scenario.limit)
-    fault, is_interrupted = f"SIGINT after {moment:.2f} of {seconds:.2f} s", trial.code == INTERRUPTED
-    end = (RESUMED if scenario.resumes else AGAIN) if is_interrupted else ENDED
     failure = trial.wrong
-    if failure is None and is_interrupted and not trial.lines[0].startswith("interrupted"):
+    if failure is None and trial.code > 0 and not (is_stopped and trial.lines[0].startswith("interrupted")):
         failure = f"it does not say that it was interrupted: {trial.lines}"
     return Found(scenario.name, fault, end, failure or finished(scenario, folder, expected))
 
@@ -177,28 +163,22 @@ def _answer(port: int, confirmed: dict[tuple[str, str], int], rng: random.Random
 
 def kills(campaign: Campaign) -> list[Case]:
     """Run the kills. Every scenario gets its share of them."""
-    names = _schedule() + [REVIEW] * REVIEW_KILLS
-    random.Random(0).shuffle(names)  # the same for every seed, so that a case keeps its scenario
-    undisturbed = Undisturbed(campaign)
-
-    def case(number: int, rng: random.Random) -> Found:
-        name = names[number % len(names)]
-        return _kill_review(campaign, rng) if name == REVIEW else _kill(campaign, BY_NAME[name], undisturbed, rng)
-
-    return campaign.run(case)
+    return _stops(campaign, signal.SIGKILL, [REVIEW] * REVIEW_KILLS)
 
 
 def interrupts(campaign: Campaign) -> list[Case]:
     """Run the interrupts. Every scenario gets its share of them, as of the kills."""
-    names = _schedule()
-    random.Random(0).shuffle(names)
-    undisturbed = Undisturbed(campaign)
+    return _stops(campaign, signal.SIGINT, [])
+
+
+def _stops(campaign: Campaign, by: signal.Signals, others: list[str]) -> list[Case]:
+    """Stop scenarios by a signal; `others`: names of further cases, which share in the schedule."""
+    schedule = [scenario.name for scenario in SCENARIOS for _ in range(scenario.kills)] + others
+    random.Random(0).shuffle(schedule)  # the same for every seed, so that a case keeps its scenario
+    by_name, undisturbed = {scenario.name: scenario for scenario in SCENARIOS}, Undisturbed(campaign)
 
     def case(number: int, rng: random.Random) -> Found:
-        return _interrupt(campaign, BY_NAME[names[number % len(names)]], undisturbed, rng)
+        name = schedule[number % len(schedule)]
+        return _kill_review(campaign, rng) if name == REVIEW else _stop(campaign, by_name[name], undisturbed, by, rng)
 
     return campaign.run(case)
-
-
-def _schedule() -> list[str]:
-    return [scenario.name for scenario in SCENARIOS for _ in range(scenario.kills)]

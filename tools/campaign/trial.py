@@ -25,7 +25,8 @@ LIMIT = 60.0  # seconds, without those in which others had the cores; a command 
 LONGEST = 1800.0  # seconds, whoever had the cores
 ORPHANS = 15.0  # seconds that the processes of a killed command have to end
 PIPE = 1 << 20  # bytes
-INTERRUPTED = 130  # exit code
+STOPPED = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}
+"""Signals that stop a command -> the exit code that it must have then; negative: the signal ended it."""
 UNLOADED = ("aevlp.__main__", "aevlp.experiments.doctor.child")
 
 
@@ -42,7 +43,7 @@ class Trial:
     orphans: int = 0
     """Processes that the command had started and that did not end after it."""
     may_end_with: tuple[int, ...] = (0, 2)
-    """Exit codes; every one but 0 needs a line that says why."""
+    """Exit codes; every one above 0 needs a line that says why."""
 
     @property
     def lines(self) -> list[str]:
@@ -59,7 +60,7 @@ class Trial:
             return f"traceback: {' '.join(text.splitlines()[-1].split())[:200]}"
         if self.code not in self.may_end_with:
             return f"exit code {self.code}: {' '.join(self.err.split())[-200:]}"
-        if self.code != 0 and len(self.lines) != 1:
+        if self.code > 0 and len(self.lines) != 1:
             return f"{len(self.lines)} lines of refusal: {self.lines[:3]}"
         if self.orphans:
             return f"{self.orphans} processes are left"
@@ -142,15 +143,14 @@ def run(
     words: Sequence[str],
     folder: Path,
     *,
-    kill_after: float | None = None,
-    interrupt_after: float | None = None,
+    stop: tuple[float, signal.Signals] | None = None,
     meanwhile: tuple[float, Callable[[], None]] | None = None,
     prepare: Callable[[], object] | None = None,
     limit: float = LIMIT,
 ) -> Trial:
     """Run `aevlp WORDS` in a folder, in a process of its own.
 
-    `kill_after`: SIGKILL after so many seconds. `interrupt_after`: SIGINT to all its processes, as Ctrl-C sends it. `meanwhile`:
+    `stop`: seconds, and the signal that it gets then: SIGKILL, or SIGINT for all its processes, as Ctrl-C sends it. `meanwhile`:
     seconds, and what happens then while the command runs. `prepare` runs in the process before the command.
     """
     with _Pipe() as out, _Pipe() as err:
@@ -172,19 +172,19 @@ def run(
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         code, is_hung = None, False
-        if interrupt_after is not None and (code := wait_for(pid, interrupt_after)) is None:
-            os.killpg(pid, signal.SIGINT)
+        if stop is not None and (code := wait_for(pid, stop[0])) is None:
+            with suppress(ProcessLookupError):  # it has no session of its own yet
+                (os.killpg if stop[1] == signal.SIGINT else os.kill)(pid, stop[1])
         if meanwhile is not None and (code := wait_for(pid, meanwhile[0])) is None:
             meanwhile[1]()
-        wait = wait_fairly if kill_after is None else wait_for
-        if code is None and (code := wait(pid, limit if kill_after is None else kill_after)) is None:
-            is_hung = kill_after is None
+        if code is None and (code := wait_fairly(pid, limit)) is None:
+            is_hung = True
             os.kill(pid, signal.SIGKILL)
             code = wait_for(pid, None)
         assert code is not None
         seconds = time.monotonic() - started
         orphans = end_session(pid)
-        codes = (0, 2) if interrupt_after is None else (0, 2, INTERRUPTED)
+        codes = (0, 2) if stop is None else (0, 2, STOPPED[stop[1]])
         return Trial(code, out.text(), err.text(), seconds, is_hung, orphans, codes)
 
 
